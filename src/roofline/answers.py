@@ -342,6 +342,18 @@ class Fact(NamedTuple):
     kind: str = ""
 
 
+class Obstacle(NamedTuple):
+    """Why something cannot be run as asked: it does not fit the memory, or does not run, and ``why``."""
+
+    verb: Literal["fit", "run"]
+    why: str
+
+    @property
+    def said(self) -> str:
+        """That it does not."""
+        return f"does not {self.verb}"
+
+
 def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:
     """What to expect and the interval of it, where an estimate by constants was asked for and they are known.
 
@@ -439,23 +451,22 @@ class Comparable(Answer):
         return None
 
     @property
-    def obstacle(self) -> tuple[str, str] | None:
-        """Why it cannot be run as asked, as a verb and the reason; None where it can, or nobody knows.
+    def obstacle(self) -> Obstacle | None:
+        """Why it cannot be run as asked; None where it can, or nobody knows.
 
         >>> from roofline import llm
         >>> llm("llama-3-70b", on="h100", context=8192).obstacle
-        ('does not fit', 'needs 144 GB, hbm has 84.9 GB')
+        Obstacle(verb='fit', why='needs 144 GB, hbm has 84.9 GB')
         """
         needed = self.needed()
         return None if needed is None else needed.obstacle
 
     def obstacle_in_words(self, instead: str | None = None, who: str = "") -> str:
         """That it cannot be run and why, with what could be ``instead``, ``who`` is the machine of several."""
-        if self.obstacle is None:
+        if (obstacle := self.obstacle) is None:
             return ""
-        does_not, why = self.obstacle
-        would = f" · {does_not.replace('does not', 'would')}: {instead}" if instead else ""
-        return f"{does_not.upper()}{f' on {who}' if who else ''}: {why}{would}"
+        would = f" · would {obstacle.verb}: {instead}" if instead else ""
+        return f"{obstacle.said.upper()}{f' on {who}' if who else ''}: {obstacle.why}{would}"
 
     def assumed(self) -> Iterable[str]:
         """What it assumes."""

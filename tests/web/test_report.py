@@ -286,7 +286,7 @@ def test_a_page_ranks_machines_as_their_answer_does(tab: Tab, tmp_path: Path) ->
         cheapest = {name.partition(" ")[0] for name, *_, is_cheapest, _ in rows if is_cheapest}
         assert cheapest <= {part.fastest for part in parts}
         for (*_, memory), obstacle in zip(rows, answer.obstacles, strict=True):
-            assert memory.endswith(obstacle[0] if obstacle else "B")
+            assert memory.endswith(obstacle.said if obstacle else "B")
 
 
 #: Go from point to point of the first chart, and what is read of each.

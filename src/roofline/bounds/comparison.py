@@ -56,6 +56,7 @@ from roofline.answers import (
     Answer,
     Comparable,
     Fact,
+    Obstacle,
     numbered,
     plain_data,
     plain_table,
@@ -241,7 +242,7 @@ class SideBySide(Answer):
 
     def _in_the_running(self, facts: Sequence[Fact | None]) -> tuple[Fact | None, ...]:
         """A fact with words where it follows from a time of what is timed in part, or cannot be run as others can."""
-        out = [obstacle[0] if obstacle and any(self.fitting) else "" for obstacle in self.obstacles]
+        out = [obstacle.said if obstacle and any(self.fitting) else "" for obstacle in self.obstacles]
         out = [gaps[0] if gaps else each for each, gaps in zip(out, self.untimed, strict=True)]
         pairs = zip(facts, out, strict=True)
         return tuple(
@@ -281,14 +282,14 @@ class SideBySide(Answer):
         return [each is None for each in self.obstacles]
 
     @once
-    def obstacles(self) -> list[tuple[str, str] | None]:
-        """Why each cannot be run, as a verb and the reason; None where it can."""
+    def obstacles(self) -> list[Obstacle | None]:
+        """Why each cannot be run; None where it can."""
         return [answer.obstacle for answer in self.answers]
 
     @property
     def all_by_room(self) -> bool:
         """Whether what cannot be run lacks memory alone."""
-        return all(each is None or each[0] == "does not fit" for each in self.obstacles)
+        return all(each is None or each.verb == "fit" for each in self.obstacles)
 
     @property
     def _whose(self) -> str:
@@ -367,7 +368,7 @@ class SideBySide(Answer):
         out: dict[str, list[str]] = {}
         for who, obstacle, decided in zip(self.names, self.obstacles, self.decided, strict=True):
             if obstacle:
-                out.setdefault(f"{obstacle[0].upper()} on ", []).append(who)
+                out.setdefault(f"{obstacle.said.upper()} on ", []).append(who)
             if not decided:
                 out.setdefault("NOT RANKED: ", []).append(who)
         ranks = self.ranked and not self.is_even and len(set(self.policies)) == 1
@@ -475,7 +476,7 @@ class SideBySide(Answer):
     def fact_cells(self) -> dict[str, Sequence[Cell]]:
         """What every answer says of each fact that is shown, the best marked where all are about as much work."""
         one = self.is_one_work
-        runs = [f"no: it {each[0]}" if each else "yes" for each in self.obstacles]
+        runs = [f"no: it {each.said}" if each else "yes" for each in self.obstacles]
         found: dict[str, Sequence[Cell]] = {} if self.all_by_room else {"runs": runs}
         for name, said in self.facts.items():
             facts = said if one else tuple(fact and fact._replace(better="") for fact in said)
@@ -1245,7 +1246,7 @@ INTERVAL_IN_WORDS = "in brackets where 80% of runs are expected"
 _TIMED_WHOLE = " of those timed whole"
 
 #: Of which chip the figures are of what cannot be run, by why it cannot.
-_IF_IT_RAN = {"does not fit": "with room enough", "does not run": "that runs parts of a sequence"}
+_IF_IT_RAN = {"fit": "with room enough", "run": "that runs parts of a sequence"}
 
 #: The most sizes at which answers are put side by side: each is asked by itself.
 MOST_SIZES = 64
@@ -1290,12 +1291,12 @@ class SideBySideBySize(Answer):
         for work, part in self.by_work().items():
             yield from (BLANK, Headline(work, level=2)) if work else ()
             yield from part.tables_by_size()
-        obstacles = dict.fromkeys(each[0] for one in self.each for each in one.obstacles if each)
+        lacking = {each.verb: each for one in self.each for each in one.obstacles if each}
         said = [
             f"{MARK} best of its row" * (len(self.names) > 1),
             "times at best are floors" * self.each[0].answers[0].is_floor,
             INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each),
-            *(f"{each}: of a chip {_IF_IT_RAN[each]}" for each in obstacles),
+            *(f"{each.said}: of a chip {_IF_IT_RAN[verb]}" for verb, each in lacking.items()),
         ]
         yield Sentences(["; ".join(filter(None, said))], "quiet")
         yield Sentences(self._would_run())
@@ -1348,7 +1349,7 @@ class SideBySideBySize(Answer):
         for sizes, one in zip(self.sizes, self.each, strict=True):
             for who, answer, fits in zip(one.names, one.answers, one.fitting, strict=True):
                 if not fits and (instead := getattr(answer, "fitting", lambda: None)()):
-                    return [f"{who} at {_named(sizes)} would {answer.obstacle[0].split()[-1]}: {instead}"]
+                    return [f"{who} at {_named(sizes)} would {answer.obstacle.verb}: {instead}"]
         return []
 
     def _shown(self) -> list[str]:
@@ -1428,13 +1429,13 @@ def _lead(one: SideBySide) -> str:
     return "no time is known" if one.fastest is None else f"{one.lead}{where}"
 
 
-def _with_obstacle(cell: Cell, obstacle: tuple[str, str] | None) -> Cell:
+def _with_obstacle(cell: Cell, obstacle: Obstacle | None) -> Cell:
     """A figure of what cannot be run: that of a chip on which it could, where there is one."""
     if obstacle is None:
         return cell
     if isinstance(cell, Amount):
-        return Amount(cell.value, cell.unit, f"{obstacle[0]}: {cell}".rstrip(MARK))
-    return Words(obstacle[0])
+        return Amount(cell.value, cell.unit, f"{obstacle.said}: {cell}".rstrip(MARK))
+    return Words(obstacle.said)
 
 
 def _named(sizes: Mapping[str, int]) -> str:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import gt, lt
 from typing import Any
 
-from roofline.answers import Fact, with_formulas
+from roofline.answers import Fact, Obstacle, with_formulas
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.lazy import np, sympy
@@ -89,9 +89,9 @@ class Footprint:
         return bool(total <= self.capacity)
 
     @property
-    def obstacle(self) -> tuple[str, str] | None:
+    def obstacle(self) -> Obstacle | None:
         """That it does not fit, and why; None where it does, nobody knows, or there are several configurations."""
-        return ("does not fit", self.needs_in_words()) if self.fits is False else None
+        return Obstacle("fit", self.needs_in_words()) if self.fits is False else None
 
     def only_if_fits(self, value: Size | None) -> Any:
         """A figure that holds only for what fits, a cost: None where it does not, NaN of one of several configurations.

@@ -476,7 +476,7 @@ def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
             fact, obstacle = part[at] or answer.facts[headline][at], answer.obstacles[at]
             if fact is not None and fact.value is not None:
                 best, worst = float(fact.value), _at_worst(answer.answers[at], headline)
-                said = [*([obstacle[0]] if obstacle else []), *([BY_WHAT_IS_TIMED] if part[at] else [])]
+                said = [*([obstacle.said] if obstacle else []), *([BY_WHAT_IS_TIMED] if part[at] else [])]
                 rest = [("and at worst", worst - best)] if worst is not None and worst > best else []
                 name = ", ".join([who, *apart[at], *said])
                 rows.append((name, [(headline, best), *rest]))

@@ -359,7 +359,7 @@ class TrainingAdvice:
         kind, total = self.after.bound.kind, format_quantity(float(self.after.memory.total), "B")
         then = [f"then {kind}"] if kind != self.before.bound.kind else []
         obstacle = self.after.obstacle
-        fits = ": fits" if self.fits else "" if obstacle is None else f": still {obstacle[0]}"
+        fits = ": fits" if self.fits else "" if obstacle is None else f": still {obstacle.said}"
         return ", ".join([*then, *([f"{total} a chip{fits}"] if self.before.fits is False else [])])
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from roofline import sections
-from roofline.answers import AS_EXPECTED, Comparable, Fact, capability, expected_facts, whole, with_formulas
+from roofline.answers import AS_EXPECTED, Comparable, Fact, Obstacle, capability, expected_facts, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, explanation, from_the_floor, loss_of_each_said
 from roofline.bounds.cost import BY_FORM
@@ -367,7 +367,7 @@ class Training(Measurable, Comparable):
             yield Fact(f"days{end}", self.days, "", "less", timed=True)
             none = self.obstacle if self.price is not None and self.cost is None else None
             cost = Fact(f"cost{end}", self.cost, "USD", "less", timed=True)
-            yield cost if none is None else Fact(cost.name, f"none: {none[0]}", better="less")
+            yield cost if none is None else Fact(cost.name, f"none: {none.said}", better="less")
         yield from self.bound.rates_used()
         yield Fact("microbatches", self.microbatches)
 
@@ -423,10 +423,10 @@ class Training(Measurable, Comparable):
         return fits if is_split >= 1 else False
 
     @property
-    def obstacle(self) -> tuple[str, str] | None:
+    def obstacle(self) -> Obstacle | None:
         """Why the step cannot be run: a microbatch is less than a sequence, or the memory is too small."""
         if self.fits is False and self.sequences < 1:
-            return "does not run", f"{self.sequences:.3g} sequences in a microbatch, and a chip takes whole ones"
+            return Obstacle("run", f"{self.sequences:.3g} sequences in a microbatch, and a chip takes whole ones")
         return self.memory.obstacle
 
     def fitting(self) -> str | None:
@@ -841,8 +841,8 @@ def budget_in_words(found: Training) -> Iterator[Section]:
         energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
         line += f", {least}{energy} MWh at {power} W a chip"
     if takes == "would take":
-        does_not = found.obstacle[0] if found.obstacle else ""
-        line += f" if it {'fitted' if found.obstacle == found.memory.obstacle else 'ran'}: what {does_not} has no cost"
+        obstacle = found.obstacle or Obstacle("fit", "")
+        line += f" if it {'fitted' if obstacle.verb == 'fit' else 'ran'}: what {obstacle.said} has no cost"
     yield from (Sentences([line, *price_source(found.fullest.bound.machine, found.price, found.question.price)]), BLANK)
 
 
