@@ -572,7 +572,7 @@ def _warm_rates(machine: Machine, main: Memory, bandwidth: Figure, op: Op | None
 def _warm_rate(main: Memory, at: Memory, touched: Any, said: str = "", share: Any = 1) -> Rate:
     """The rate of data that lies in a level: its own or, where one was measured, that of the curve at this size."""
     floor, own = (each.bandwidth.value if each.bandwidth else 0.0 for each in (main, at))
-    value = bandwidth_on_curve(main.curve, touched) if main.curve else own
+    value = value_on_curve(main.curve, touched) if main.curve else own
     return Rate(at.name, maximum(value, floor), figure=main.bandwidth, note="" if main.curve else said, share=share)
 
 
@@ -601,15 +601,19 @@ def _size(level: Memory) -> float:
     return level.capacity.value if level.capacity else math.inf
 
 
-def bandwidth_on_curve(curve: Sequence[tuple[float, float]], touched: Any) -> Any:
-    """Read a curve of bandwidth at a working set: straight lines between its points in logarithms, level beyond."""
-    if is_array(touched):
+def value_on_curve(curve: Sequence[tuple[float, float]], at: Any) -> Any:
+    """Read a curve at a size, as bandwidth at a working set: straight lines between points in logarithms, level beyond.
+
+    >>> value_on_curve([(1e4, 4e11), (1e6, 1e11)], 1e5), value_on_curve([(1e4, 4e11), (1e6, 1e11)], 1e9)
+    (200000000000.0, 100000000000.0)
+    """
+    if is_array(at):
         x, y = np.log(np.array(curve)).T
-        return np.exp(np.interp(np.log(touched), x, y))
+        return np.exp(np.interp(np.log(at), x, y))
     sizes = [size for size, _ in curve]
-    above = next((index for index, size in enumerate(sizes) if size >= touched), len(sizes))
+    above = next((index for index, size in enumerate(sizes) if size >= at), len(sizes))
     if above == 0 or above == len(sizes):
         return curve[0 if above == 0 else -1][1]
     (x0, y0), (x1, y1) = curve[above - 1], curve[above]
-    share = math.log(touched / x0) / math.log(x1 / x0)
+    share = math.log(at / x0) / math.log(x1 / x0)
     return float(y0 * (y1 / y0) ** share) if 0 < share < 1 else float(y1)

@@ -301,17 +301,11 @@ def fit_line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """
     if len({size for size, _ in points}) < 2:
         raise InputError("a latency and a bandwidth need times of at least two sizes")
-    inverse = [1 / seconds for _, seconds in points]
-    ratio = [size / seconds for size, seconds in points]
-    aa, ab, bb = (
-        sum(x * y for x, y in zip(*pair, strict=True))
-        for pair in ((inverse, inverse), (inverse, ratio), (ratio, ratio))
-    )
-    a, b = sum(inverse), sum(ratio)
-    determinant = aa * bb - ab * ab
-    latency, slope = (a * bb - b * ab) / determinant, (aa * b - ab * a) / determinant
+    sizes, seconds = np.array(points).T
+    slope, latency = np.polyfit(sizes, seconds, 1, w=1 / seconds)
     if latency < 0:
-        latency, slope = 0.0, b / bb
+        ratio = sizes / seconds
+        latency, slope = 0.0, ratio.sum() / (ratio**2).sum()
     if slope <= 0:
         raise InputError("larger messages take no longer: no bandwidth can be read off")
     return float(f"{latency:.9g}"), float(f"{1 / slope:.9g}")

@@ -37,7 +37,7 @@ from roofline.files import read_bytes
 from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
+from roofline.hardware.rate import WARM, main_level, resting_level, value_on_curve, with_choices
 from roofline.measurement.levels import HELD_UP, SampleSummary
 from roofline.measurement.machine_file import read_machine_file
 from roofline.measurement.profiles import read_profile, read_torch_trace
@@ -320,7 +320,7 @@ def _warm(machine: Machine, moved: float) -> Machine:
     at = resting_level(machine, main, moved)
     if main.bandwidth is None or at.bandwidth is None:
         return machine
-    speed = bandwidth_on_curve(main.curve, moved) if main.curve else at.bandwidth.value
+    speed = value_on_curve(main.curve, moved) if main.curve else at.bandwidth.value
     figure = at.bandwidth._replace(value=max(speed, main.bandwidth.value))
     levels = tuple(m._replace(bandwidth=figure) if m.name == at.name else m for m in machine.memories)
     return with_choices(replace(machine, memories=levels), over=at.name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline.answers import Answer
 from roofline.frozen import dataclass, replace
+from roofline.hardware.rate import value_on_curve
 from roofline.measurement.levels import (
     CHANGED,
     CONFIRMED,
@@ -22,6 +22,7 @@ from roofline.measurement.levels import (
 from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import either, spelled
+from roofline.sizes import grouped
 
 #: Before a figure in doubt.
 MARK = "? "
@@ -132,27 +133,9 @@ class ShapeTable:
 
     def rate(self, rows: float, side: float) -> float:
         """FLOP/s at a shape; where a large product was left out, the largest measured with its rows stands for it."""
-        below, above, share = _between(sorted({point[0] for point in self.points}), rows)
-        return _mixed(self._along(below, side), self._along(above, side), share)
-
-    def _along(self, rows: float, side: float) -> float:
-        found = {width: summary.value for count, width, summary in self.points if count == rows}
-        below, above, share = _between(sorted(found), side)
-        return _mixed(found[below], found[above], share)
-
-
-def _mixed(low: float, high: float, share: float) -> float:
-    return float(low ** (1 - share) * high**share)
-
-
-def _between(steps: Sequence[float], at: float) -> tuple[float, float, float]:
-    """The neighbours of a value among ascending steps, and how far between them it lies in logarithms."""
-    place = bisect_right(steps, at)
-    if place == 0 or place == len(steps):
-        end = steps[0 if place == 0 else -1]
-        return end, end, 0.0
-    below, above = steps[place - 1], steps[place]
-    return below, above, math.log(at / below) / math.log(above / below)
+        of_rows = grouped((count, (width, summary.value)) for count, width, summary in self.points)
+        curve = [(count, value_on_curve(sorted(points), side)) for count, points in sorted(of_rows.items())]
+        return float(value_on_curve(curve, rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import WARM, bandwidth_on_curve, rate, with_choices
+from roofline.hardware.rate import WARM, rate, value_on_curve, with_choices
 from roofline.measurement.executors import Library, any_library, executor, result_format
 from roofline.measurement.levels import Sample, SampleSummary, summarise
 from roofline.measurement.library import GRAIN
@@ -140,7 +140,7 @@ def _order(op: Op, measured: Measurement, threads: int, setting: RunSetting) -> 
 def _copy_speed(measured: Measurement, threads: int, size: float) -> float | None:
     """Bandwidth of the slowest plain copy at a working set of ``size`` bytes."""
     curves = [curve for curve in measured.curves if curve.threads == threads and curve.name in ("copy", "load")]
-    return min((bandwidth_on_curve(curve.values(), size) for curve in curves), default=None)
+    return min((value_on_curve(curve.values(), size) for curve in curves), default=None)
 
 
 def _table(op: Op, measured: Measurement, threads: int) -> ShapeTable | None:
