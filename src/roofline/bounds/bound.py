@@ -70,7 +70,8 @@ from roofline.statements import Gap, kind_of, untimed_parts, without
 from roofline.work import Op
 
 #: The kind of a bound, by the quantity of the resource that binds.
-BOUND_KINDS = {"flops": "compute-bound", "bytes": "memory-bound", "wire": "network-bound", "hops": "latency-bound"}
+BINDS = {"flops": "compute", "bytes": "memory", "wire": "network", "hops": "latency"}
+BOUND_KINDS = {quantity: f"{what}-bound" for quantity, what in BINDS.items()}
 
 #: The unit of each quantity, and of its rate.
 UNITS = {"flops": ("FLOP", "FLOP/s"), "bytes": ("B", "B/s"), "wire": ("B", "B/s"), "hops": ("hops", "hops/s")}

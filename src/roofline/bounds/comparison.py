@@ -281,6 +281,11 @@ class SideBySide(Answer):
         """Whether each answer's data fit and it can be run, or nobody knows."""
         return [each is None for each in self.obstacles]
 
+    @property
+    def contending(self) -> list[bool]:
+        """Whether each is ranked: what can be run is, and what cannot where none can."""
+        return [fits or not any(self.fitting) for fits in self.fitting]
+
     @once
     def obstacles(self) -> list[Obstacle | None]:
         """Why each cannot be run; None where it can."""
@@ -314,9 +319,8 @@ class SideBySide(Answer):
     @property
     def is_even(self) -> bool:
         """Whether the headline says the same of all that are ranked: of those that can be run, where any can."""
-        wanted = any(self.fitting)
-        found = zip(self.ranked, self.fitting, strict=True) if self.ranked else ()
-        values = [value for value, fits in found if value is not None and fits is wanted]
+        found = zip(self.ranked, self.contending, strict=True) if self.ranked else ()
+        values = [value for value, contends in found if value is not None and contends]
         return len(values) > 1 and max(values) - min(values) <= EQUAL * max(values)
 
     @property
@@ -582,8 +586,8 @@ class SideBySide(Answer):
         if not (self.is_one_chip and self.answers[0].is_floor) or any(self.untimed):
             return ""
         steps = dict(zip(self.names, map(_first_timed, self.answers), strict=True))
-        fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits is any(self.fitting)]
-        in_turn = {who: float(steps[who].op_by_op) for who in fits if steps[who] is not None and steps[who].ops}
+        ranked = [who for who, contends in zip(self.names, self.contending, strict=True) if contends]
+        in_turn = {who: float(steps[who].op_by_op) for who in ranked if steps[who] is not None and steps[who].ops}
         first = min(in_turn, key=lambda who: in_turn[who], default="") if self.is_even else self._leaders[0]
         other = max(in_turn, key=lambda who: in_turn[who], default="") if self.is_even else self._follower[1]
         if first not in in_turn or other not in in_turn or first == other:
@@ -600,9 +604,9 @@ class SideBySide(Answer):
     @property
     def _follower(self) -> tuple[float | None, str]:
         """Who comes next, and how many times as long it takes; None where nobody does."""
-        found = zip(self.times_the_best, self.names, self.fitting, strict=True) if self.answers[0].is_floor else ()
-        wanted, first = any(self.fitting), self._leaders
-        others = [(times, who) for times, who, fits in found if times and fits is wanted and who not in first]
+        found = zip(self.times_the_best, self.names, self.contending, strict=True) if self.answers[0].is_floor else ()
+        first = self._leaders
+        others = [(times, who) for times, who, contends in found if times and contends and who not in first]
         return min(others, default=(None, ""))
 
     @property
@@ -654,13 +658,12 @@ class SideBySide(Answer):
         if best is None or not self.may_be_beaten(name):
             return [None] * len(self.names)
         figures = [[getattr(gap, "figure", "") for gap in gaps] for gaps in self.untimed]
-        wanted = any(self.fitting)
         return [
             (own if all(own) else [])
-            if part and is_number(part.value) and fits in (True, wanted)
+            if part and is_number(part.value) and contends
             and (part.value < best if part.better == "less" else part.value > best)
             else None
-            for own, part, fits in zip(figures, parts, self.fitting, strict=True)
+            for own, part, contends in zip(figures, parts, self.contending, strict=True)
         ]  # fmt: skip
 
     def unless(self, name: str, verb: str, of: str = "") -> str:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from roofline.bounds.bound import BOUND_KINDS, Bound
+from roofline.bounds.bound import BINDS, Bound
 from roofline.bounds.sweep import Sweep, resized, sweep
 from roofline.charts.chart import Chart, draws, machines_said, ordered_notes
 from roofline.charts.roofline_charts import why_no_rate
@@ -664,7 +664,7 @@ def _peaks(curves: Sequence[Series]) -> Iterator[Line]:
 
 
 def _one_in_detail(curve: Series) -> list[Line | Ridge]:
-    words = {use.resource: BOUND_KINDS[use.quantity].removesuffix("-bound") for use in curve.answer.uses}
+    words = {use.resource: BINDS[use.quantity] for use in curve.answer.uses}
     marks: list[Line | Ridge] = [_times("lower", curve, curve.lower, "lower", NEUTRAL, 0, "lower")]
     for number, (resource, times) in enumerate(curve.times.items()):
         if any(times):

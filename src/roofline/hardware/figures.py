@@ -198,26 +198,20 @@ def readable(machine: Machine) -> list[str]:
     return [*found, *(f"{unit.name}.{dtype}" for unit in machine.units for dtype in unit.peaks)]
 
 
-def told_apart(machines: Sequence[Any], names: Sequence[str] | None = None) -> list[str]:
-    """Name each machine as it is typed, or as ``names`` says; of those of one name say what a caller set on each.
+def told_apart(machines: Sequence[Any]) -> list[str]:
+    """Name each machine as it is typed; of those of one name say what a caller set on each.
 
     >>> from roofline.hardware import chip
     >>> told_apart(["h100", chip("h100", hbm="4 TB/s"), chip("h100:8"), chip("h100", unit="vector")])
     ['h100', 'h100 hbm 4 TB/s', 'h100:8', 'h100 on vector']
     """
-    said = [str(getattr(each, "target", each)) for each in machines] if names is None else list(names)
+    said = [str(getattr(each, "target", each)) for each in machines]
     many = Counter(said)
-    targets = {(name, str(getattr(each, "target", each))) for name, each in zip(said, machines, strict=True)}
-    several = Counter(name for name, _ in targets)
-    more = (
-        "" if many[name] < 2 else _set_on(each, name, shaped=several[name] > 1)
-        for name, each in zip(said, machines, strict=True)
-    )
-    return list(map("".join, zip(said, more, strict=True)))
+    return [name + _set_on(each) if many[name] > 1 else name for name, each in zip(said, machines, strict=True)]
 
 
-def _set_on(machine: Any, name: str, *, shaped: bool) -> str:
-    """What a caller set on a machine, and its shape where those of one name are ``shaped`` in several ways."""
+def _set_on(machine: Any) -> str:
+    """What a caller set on a machine."""
     if not isinstance(machine, Machine):
         return ""
     figures = []
@@ -225,9 +219,8 @@ def _set_on(machine: Any, name: str, *, shaped: bool) -> str:
         unit = named_figure_unit(machine, path)
         name = path.rpartition(".")[2] if unit == "FLOP/s" else path.removesuffix(".bandwidth")
         figures.append(f"{name} {format_amount(named_figure(machine, path).value, unit)}")
-    shape = [machine.target.partition(":")[2]] * bool(shaped and machine.shape and name != machine.target)
     choices = [f"on {machine.unit}"] * bool(machine.unit) + [f"from {machine.over}"] * bool(machine.over)
-    return "".join(f" {each}" for each in [*shape, *figures, *choices, *["achievable"] * machine.use_achievable])
+    return "".join(f" {each}" for each in [*figures, *choices, *["achievable"] * machine.use_achievable])
 
 
 def _of_level(machine: Machine, head: str, part: str) -> Figure | None:

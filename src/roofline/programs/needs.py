@@ -251,18 +251,18 @@ def multiplied(asked: Asked, known: Sequence[Any] = (None, None)) -> Iterator[Re
     return lettered(asked._replace(ins=asked.ins[:2]), words, [*batch, *rows, *columns], known)
 
 
-def batched(asked: Asked, own: int = 2, half: str = "", diagonal: bool = True) -> Iterator[Region]:
-    """Worked on matrix by matrix, or along as many of the last dimensions: whole ones of the batch.
+def batched(asked: Asked, half: str = "") -> Iterator[Region]:
+    """Worked on matrix by matrix: whole ones of the batch.
 
     Of the first operand's matrices the ``lower`` or ``upper`` triangle, where one is named.
     """
-    before = max(map(len, asked.ins)) - own
+    before = max(map(len, asked.ins)) - 2
     out = asked.outs[0][:before]
     for place, shape in enumerate(asked.ins):
-        many = max(0, len(shape) - own)
+        many = max(0, len(shape) - 2)
         given = regions.aligned(regions.each(asked.region, lambda box: [box[:before]]), shape[:many], out)
         if half and not place:
-            facts = shape[:many], shape[-1], half == "upper", diagonal
+            facts = shape[:many], shape[-1], half == "upper"
             yield regions.each(given, lambda box, facts=facts: triangle(box, *facts))
             continue
         last = regions.box_of(shape[many:])
