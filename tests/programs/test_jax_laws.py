@@ -177,6 +177,23 @@ def test_a_convolution_with_padding_same_takes_an_open_image(height):
         assert formula.subs(dict.fromkeys(formula.free_symbols, height)) == number
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: jnp.fft.fft(x, axis=0).real,
+        lambda x: jnp.fft.rfft(x, axis=0),
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (x.shape[0], 1), (1, 1), "VALID"),
+        lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (x.shape[0], 2), (x.shape[0], 2), "VALID"),
+    ],
+)
+def test_a_transform_or_windows_over_an_open_size_are_a_formula_in_it(program):
+    opened, fixed = trace(program, "fp32[N, 6]"), trace(program, "fp32[8, 6]")
+    (size,) = opened.bytes().free_symbols
+    for policy in ("each-op", "minimal"):
+        assert opened.bytes(policy).subs(size, 8) == fixed.bytes(policy)
+    assert float(opened.flops("all").subs(size, 8)) == pytest.approx(fixed.flops("all"))
+
+
 def test_a_loop_reads_a_number_that_it_starts_from_once():
     traced = trace(lambda x, v: lax.scan(lambda c, row: (c + row, c), v, x)[0], "fp32[100]", "fp32[]")
     assert traced.bytes("minimal") == 4 * (100 + 1 + 1)

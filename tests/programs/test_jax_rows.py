@@ -24,6 +24,11 @@ def _rnn(h, w, x):
     return lax.scan(step, h, x)
 
 
+def _before(x, **way):
+    """Of each step the sum of the rows before its own."""
+    return lax.scan(lambda c, row: (c + row, c), jnp.zeros((64, 64)), x, **way)[1]
+
+
 @pytest.mark.parametrize(
     ("program", "inputs", "rows"),
     [
@@ -38,6 +43,12 @@ def _rnn(h, w, x):
         (lambda c, w: lax.scan(lambda c, w: (c @ w, None), jnp.tanh(c), w)[0], (ONE, TEN), 1 + 10 + 1),
         (lambda x: lax.scan(lambda c, x: (c + x, c + x), jnp.zeros((64, 64)), x)[1], (TEN,), 10 + 10),
         (lambda x: lax.scan(lambda c, x: (c + x, c), jnp.zeros((64, 64)), x), (TEN,), 10 + 10 + 1),
+        (lambda x: _before(x), (TEN,), 9 + 10),
+        (lambda x: _before(x)[:4], (TEN,), 3 + 4),
+        (lambda x: _before(x)[1::3], (TEN,), 7 + 3),
+        (lambda x: _before(x, reverse=True)[2:5], (TEN,), 7 + 3),
+        (lambda x: lax.scan(lambda c, x: (c + x[:32], c * x[32:]), jnp.zeros((32, 64)), x)[1][2:4], (TEN,), 2.5 + 1),
+        (lambda x: lax.scan(lambda c, x: (x, c[:32]), jnp.zeros((64, 64)), x)[0], (TEN,), 1 + 1),
         (lambda c: lax.fori_loop(0, 10, lambda i, c: jnp.roll(c, 1, 0) * jnp.roll(c, 1, 1), c), (ONE,), 1 + 1),
         (lambda c: (lambda y: (y, y[:32] - y[32:]))(jnp.tanh(c)), (ONE,), 1 + 1 + 0.5),
         (jax.grad(lambda w, c: lax.scan(lambda c, w: (jnp.tanh(c @ w), None), c, w)[0].sum()), (TEN, ONE), 10 + 10 + 1),

@@ -410,21 +410,29 @@ def of_scan(
 ) -> list[Region]:
     """What a loop needs of its operands, for what it hands on at last and what its steps' results are stacked to.
 
-    Of what it runs through it needs the rows up to the last that counts, or these rows alone.
+    Of what it runs through it needs the rows that count, and those before the last of them as far as they are handed on.
     """
     inside = [regions.each(region, lambda box: [box[1:]]) for region in stacks]
     consts, carried, moved, is_carried = steady(step, shared, results, inside)
     steps = regions.union(*(regions.each(region, lambda box: [box[:1]]) for region in stacks))
-    if any(region != NOTHING for region in results):
-        steps = WHOLE
-    elif is_carried:
-        steps = regions.up_to(steps, (length,), 0, backwards)
+    parts, first, is_asked = [(steps, moved)], shared + len(results), any(region != NOTHING for region in results)
+    if is_carried or is_asked:
+
+        def before(box: Box) -> list[Box]:
+            return [((box[0][0] + 1, length, 1) if backwards else (0, box[0][1] - 1, 1),)]
+
+        last = (((0, 1, 1) if backwards else (length - 1, length, 1),),)
+        earlier = regions.each(regions.box_in(steps, (length,)), before)
+        earlier = (WHOLE if is_carried else last) if is_asked else earlier
+        own, handed = [*[NOTHING] * len(results), *inside], [*carried, *[NOTHING] * len(inside)]
+        parts = [(steps, step(own)[first:]), (earlier, step(handed)[first:])]
     found = [*consts, *carried]
-    for region, shape in zip(moved, ins[shared + len(results) :], strict=True):
+    for place, shape in enumerate(ins[first:]):
         rows = [
             row + box
-            for row in regions.box_in(steps, (length,)) or ()
-            for box in regions.box_in(region, shape[1:]) or ()
+            for many, needed in parts
+            for row in regions.box_in(many, (length,)) or ()
+            for box in regions.box_in(needed[place], shape[1:]) or ()
         ]
-        found.append(WHOLE if steps is region is WHOLE else regions.union(rows))
+        found.append(WHOLE if any(many is needed[place] is WHOLE for many, needed in parts) else regions.union(rows))
     return found

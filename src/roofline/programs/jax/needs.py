@@ -415,14 +415,15 @@ def _convolved(each: Asked) -> Iterator[Region]:
         return
     laid = ((layout.lhs_spec, each.ins[0]), (layout.out_spec, each.outs[0]), (layout.rhs_spec, each.ins[1]))
     image, out, kernel = ([shape[d] for d in order] for order, shape in laid)
-    places = window_places(params, image[2:], out[2:], kernel[2:])
+    places = window_places(params, image[2:], out[2:], kernel[2:], lambda size: _sizes([size])[0])
     in_order = regions.moved(each.region, [layout.out_spec.index(d) for d in range(len(out))])
     found = regions.convolved(in_order, kernel, places, params["feature_group_count"])
     yield from map(regions.moved, found, (layout.lhs_spec, layout.rhs_spec))
 
 
 def _windowed(each: Asked) -> Iterator[Region]:
-    places = window_places(each.facts, each.ins[0], each.outs[0], each.facts["window_dimensions"])
+    taps = _sizes(each.facts["window_dimensions"])
+    places = window_places(each.facts, each.ins[0], each.outs[0], taps, lambda size: _sizes([size])[0])
     yield regions.under_windows(regions.union(*map(regions.box_in, each.wanted, each.outs)), places)
 
 

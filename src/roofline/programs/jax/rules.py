@@ -84,13 +84,17 @@ def _rest(value: Value, contracted: Sequence[int], batch: Sequence[int]) -> Size
 
 
 def window_places(
-    params: Mapping[str, Any], seen: Sequence[Size], made: Sequence[Size], taps: Sequence[Size]
+    params: Mapping[str, Any],
+    seen: Sequence[Size],
+    made: Sequence[Size],
+    taps: Sequence[Size],
+    plain: Callable[[Any], Size] = size_of,
 ) -> list[Reach]:
     """The windows in each dimension of what they slide over, by the parameters of a convolution or of a pooling."""
     apart = ("rhs_dilation", "lhs_dilation") if "rhs_dilation" in params else ("window_dilation", "base_dilation")
     facts = (params[name] for name in ("window_strides", "padding", *apart))
     windows = zip(seen, made, taps, *facts, strict=True)
-    return [Reach(n, r, k, stride, size_of(pad[0]), *gaps) for n, r, k, stride, pad, *gaps in windows]
+    return [Reach(n, r, k, plain(stride), plain(pad[0]), *gaps) for n, r, k, stride, pad, *gaps in windows]
 
 
 @rule("conv_general_dilated")
@@ -259,7 +263,7 @@ rule("lu_pivots_to_permutation")(lambda call: call.move())
 def transform(call: Call) -> Priced:
     """5·n·log₂ n real FLOPs for n complex points, half of it where one side is real."""
     real = not all(value.dtype.startswith("complex") for value in (call.ins[0], call.outs[0]))
-    n = product(call.params["fft_lengths"])
+    n = product(map(size_of, call.params["fft_lengths"]))
     whole = call.ins[0] if call.outs[0].dtype.startswith("complex") else call.outs[0]
     return pricing.fourier(call.name, call.reads, call.writes, rows=exact_div(whole.size, n), n=n, real=real)
 
@@ -384,17 +388,17 @@ rule("top_k", "approx_top_k")(lambda call: call.for_each("sort", call.ins[0].siz
 @rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "reduce_window")
 def pooled(call: Call) -> Priced:
     """The largest or the sum of each window: one operation for every element of a window but the first."""
-    results, window = call.outs[0].size, product(call.params["window_dimensions"])
+    results, window = call.outs[0].size, tuple(map(size_of, call.params["window_dimensions"]))
     each = call.inner(call.params["jaxpr"]) if "jaxpr" in call.params else 1
-    places = window_places(call.params, call.ins[0].shape, call.outs[0].shape, call.params["window_dimensions"])
-    op = pricing.pool(call.name, call.reads, call.writes, results=results, window=window, places=places)
+    places = window_places(call.params, call.ins[0].shape, call.outs[0].shape, window)
+    op = pricing.pool(call.name, call.reads, call.writes, results=results, window=product(window), places=places)
     return op if each == 1 else replace(op, work=op.work * each)
 
 
 @rule("select_and_scatter_add", "select_and_gather_add", "select_and_scatter")
 def pooled_backward(call: Call) -> Priced:
     """Find the largest of each window again, add its gradient there."""
-    return call.for_each("pooling", call.ins[0].size, product(call.params["window_dimensions"]))
+    return call.for_each("pooling", call.ins[0].size, product(map(size_of, call.params["window_dimensions"])))
 
 
 # The same tensor in another form, or under another name.
