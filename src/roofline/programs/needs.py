@@ -410,7 +410,7 @@ def of_scan(
 ) -> list[Region]:
     """What a loop needs of its operands, for what it hands on at last and what its steps' results are stacked to.
 
-    Of what it runs through it needs the rows that count, and those before the last of them as far as they are handed on.
+    Of what it runs through it needs the rows that count, and of those before the last of them what is handed on.
     """
     inside = [regions.each(region, lambda box: [box[1:]]) for region in stacks]
     consts, carried, moved, is_carried = steady(step, shared, results, inside)

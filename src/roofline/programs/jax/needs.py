@@ -170,7 +170,7 @@ def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers], wanted: needs
 
 
 def _of_loop(each: Asked) -> Iterator[Region]:
-    """Of a scan what its steps need: of what it scans over the rows up to the last that counts, or these rows alone."""
+    """Of a scan what its steps need, of what it scans over too."""
     (shared, moving), (body, _) = scanned(each.facts), open_jaxpr(each.facts["jaxpr"])
     inside = partial(_of_inputs, body)
     (length,) = _sizes([each.facts["length"]])
