@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from roofline.answers import WAYS, machine_asked
-from roofline.bounds.api import TARGET_OPTIONS, question, take_target_options, target
+from roofline.bounds.api import question, take_target_options, target
 from roofline.bounds.arrays import ArrayBound, asked_of_rows
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
@@ -235,8 +235,8 @@ def formula(subject: Model | str | None = None, phase: str = "decode", **argumen
     described = load(subject)
     refuse_idle_of_step(arguments, phase, described)
     if phase == "train" and opened is None:
-        given = {name: arguments[name] for name in TARGET_OPTIONS if name in arguments}
-        refuse_algorithm(arguments, [target(arguments.get("on"), **given).shape])
+        machine = target(arguments.get("on"), **take_target_options(dict(arguments)))
+        refuse_algorithm(arguments, [machine.shape])
     return _model_formula(described, phase, chips=chips, **{"on": None, **arguments})
 
 
@@ -333,7 +333,7 @@ def _refuse_warm(on: str | Machine, options: Mapping[str, Any]) -> None:
 
 
 def _is_warm(on: str | Machine, options: Mapping[str, Any]) -> bool:
-    return target(on, **{name: options[name] for name in TARGET_OPTIONS if name in options}).over == WARM
+    return target(on, **take_target_options(dict(options))).over == WARM
 
 
 def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> list[Formula]:
@@ -607,7 +607,7 @@ def serve_table(
     if not varying:
         raise SizeError("no size is an array", hint="serve_bound answers a single configuration")
     shape = common_shape(varying)
-    described, machine = load(model), target(on, **{n: options[n] for n in TARGET_OPTIONS if n in options})
+    described, machine = load(model), target(on, **take_target_options(dict(options)))
     refuse_idle_of_step(options, phase, described)
     function = step_function(described, phase, on=on, **options, **dict.fromkeys(given, 1))
     found = function.evaluate({**given, **varying}, columns)

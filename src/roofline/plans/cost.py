@@ -29,7 +29,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 from roofline.answers import attributes
@@ -145,10 +146,10 @@ def plain_costs(asked: PlanQuestion, choice: Assessment) -> dict[str, Any]:
     both = million_tokens(asked, choice) if choice.largest_rate else {}
     found: dict[str, Any] = {"power": power(asked, choice.deployment)}
     for name in ("input", "output"):
-        cost = both.get(name)
-        found[f"cost_per_million_{name}_tokens"] = None if cost is None else cost.dollars
-        found[f"most_joules_per_{name}_token"] = None if cost is None else cost.joules
-        found[f"most_kilowatt_hours_per_million_{name}_tokens"] = None if cost is None else cost.kilowatt_hours
+        cost = both.get(name, MillionCost(None, None, None))
+        found[f"cost_per_million_{name}_tokens"] = cost.dollars
+        found[f"most_joules_per_{name}_token"] = cost.joules
+        found[f"most_kilowatt_hours_per_million_{name}_tokens"] = cost.kilowatt_hours
     return found
 
 
@@ -240,18 +241,16 @@ class Trace:
 
     def replicas(self, each: float) -> list[tuple[float, int]]:
         """The fewest replicas of ``each`` requests a second: from when on, and how many; equal ones are one."""
-        found: list[tuple[float, int]] = []
-        for rate, start, _ in self._stretches():
-            count = max(1, math.ceil(rate / each * (1 - 1e-12)))
-            if not found or found[-1][1] != count:
-                found.append((start, count))
-        return found
+        runs = groupby(self._counts(each), key=itemgetter(0))
+        return [(start, count) for count, ((_, start, _), *_) in runs]
 
     def replica_seconds(self, each: float) -> float:
         """Seconds of replicas in all, where their number follows the rate."""
-        return sum(
-            max(1, math.ceil(rate / each * (1 - 1e-12))) * (end - start) for rate, start, end in self._stretches()
-        )
+        return sum(count * (end - start) for count, start, end in self._counts(each))
+
+    def _counts(self, each: float) -> list[tuple[int, float, float]]:
+        """The fewest replicas in each stretch of time."""
+        return [(max(1, math.ceil(rate / each * (1 - 1e-12))), *ends) for rate, *ends in self._stretches()]
 
     def _stretches(self) -> list[tuple[float, float, float]]:
         return [(rate, *ends) for rate, ends in zip(self.rates, pairwise(self.times), strict=True)]

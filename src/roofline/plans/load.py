@@ -356,13 +356,13 @@ class ServerTimes:
         if self.decode_steps <= 0:
             return 1 / self.service[n]
         filled = self._filled(n)
-        return filled / (max(self.decode_steps, 1e-12) * self.step[n] + filled * self.stall[n])
+        return filled / (self.decode_steps * self.step[n] + filled * self.stall[n])
 
     def _filled(self, n: Any) -> Any:
         """Places of n that no chunks are filling, on average."""
         if not self.chunks:
             return n
-        return np.where(n > 1, n - np.minimum(1.0, self.chunks * n / max(self.decode_steps, 1e-12)), n)
+        return np.where(n > 1, n - np.minimum(1.0, self.chunks * n / self.decode_steps), n)
 
     def limited_to(self, most: int) -> ServerTimes:
         """The server with at most so many sequences at once."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from roofline.answers import EXPECTATION, Answer, attributes
-from roofline.bounds.api import TARGET_OPTIONS, target
+from roofline.bounds.api import take_target_options, target
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, dataclass
 from roofline.models.config import load
@@ -280,7 +280,7 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
             hint += ": it is each floor times one factor, so the order stays"
         raise InputError(f"{spelled('search')} compares floors, and {spelled(alone)} is of one layout", hint=hint)
     described = load(model)
-    target_options = {name: value for name, value in options.items() if name in TARGET_OPTIONS}
+    target_options = take_target_options(dict(options))
     unnumbered = not target(on, **target_options).shape
     tried = {name: values for name, values in TRIED.items() if options.get(name) is None}
     if unnumbered:  # a chip without a number is as many as the options given say

@@ -455,12 +455,15 @@ class FewestChips(Answer):
         return self.have * self.capacity - float(self.needed.parts["weights"])
 
     @property
+    def _where(self) -> str:
+        return f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
+
+    @property
     def least(self) -> str:
         """The least that holds it."""
         asked = f"batch {self.batch:,}, context {self.context:,}" if self.batch else "weights alone"
-        where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
         if self.laid is None:
-            return f"fits on {where} by memory ({asked})"
+            return f"fits on {self._where} by memory ({asked})"
         ways = f" with {_as_options(self.layout)}" if self.layout else ""
         ways += f" in {self.laid.ways.copies:,} copies" if self.laid.ways.copies > 1 else ""
         return f"fits on {self.laid.target}{ways} ({asked}){self.fewer and f'; {self.fewer}'}"
@@ -470,10 +473,9 @@ class FewestChips(Answer):
         """Why the fewest chips by memory are not those of the layout; empty where they are."""
         if self.split is None or self.split <= self.have:
             return ""
-        where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
         if not self.unequal:
-            return f"{where} has the memory, but no equal parts"
-        return f"{where} holds it in unequal parts: {_unequally(self.unequal)}"
+            return f"{self._where} has the memory, but no equal parts"
+        return f"{self._where} holds it in unequal parts: {_unequally(self.unequal)}"
 
     @property
     def lead(self) -> str:

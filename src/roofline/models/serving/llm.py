@@ -17,7 +17,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import attributes, estimable, measurable, on_several
-from roofline.bounds.api import TARGET_OPTIONS, target
+from roofline.bounds.api import TARGET_OPTIONS, take_target_options, target
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.bounds.cost import cost_section, power_asked, token_cost
 from roofline.errors import InputError, OneSizeError
@@ -478,12 +478,11 @@ def _answered(
     """A step, what else was asked beside it, and the front; ``again`` asks it at other batches."""
     sizes = asked.sizes
     found = serve(asked.model, phase=phase, **sizes, **_laid_across(asked.arguments, sizes))
-    if is_usual:
-        said = f"a context of {asked.model.usual_length:,} tokens, as neither a prompt nor a context was given"
-        lines = (Assumption("model", said), *found.decode.assumptions)
-        found = replace(found, decode=replace(found.decode, assumptions=lines))
-    if found.decode is not None and (longer := _beyond_training(asked)):
-        found = replace(found, decode=replace(found.decode, assumptions=(*found.decode.assumptions, *longer)))
+    if found.decode is not None:
+        usual = f"a context of {asked.model.usual_length:,} tokens, as neither a prompt nor a context was given"
+        first = [Assumption("model", usual)] if is_usual else []
+        said = (*first, *found.decode.assumptions, *_beyond_training(asked))
+        found = replace(found, decode=replace(found.decode, assumptions=said))
     found = replace(found, worked_out=tuple(further_answers(asked, found)))
     if not is_front:
         return found
@@ -623,8 +622,8 @@ def _pooled(options: dict[str, Any], chips: int) -> dict[str, Any]:
     if chips == 1:
         return options
 
-    machine = target(options["on"], **{name: options[name] for name in TARGET_OPTIONS if name in options})
-    kept = {name: value for name, value in options.items() if name not in TARGET_OPTIONS}
+    kept = dict(options)
+    machine = target(options["on"], **take_target_options(kept))
     return {**kept, "on": chips_sharing(machine, chips)}
 
 

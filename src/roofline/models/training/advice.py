@@ -135,10 +135,7 @@ def best_mix(found: Training) -> Mix | None:
         return None
     chips, now = int(tensor) * int(fsdp), (float(found.lower), float(found.op_by_op))
     best = (now, int(tensor), str(found.bound.bound_by))
-    for ways in (1, *_doubling(chips)):
-        tried = _tried(found, tensor=ways, fsdp=chips // ways)
-        if tried is None:
-            continue
+    for ways, tried in _shared_out(found, 1):
         if tried.memory.fits is not False and len(tried.bound.incomplete) <= len(found.bound.incomplete):
             floors = (float(tried.lower), float(tried.op_by_op))
             best = min(best, (floors, ways, str(tried.bound.bound_by)))
@@ -291,18 +288,23 @@ def _from_tokens_of(found: Training, twice: Training, axis: str) -> Limit:
 
 def _tensor(found: Training) -> Limit:
     """The most chips that may split a layer, the chips of a step and its batch as they are."""
-    heads = int(found.layout.tensor) * int(found.layout.fsdp)
     best: int | None = None
-    for ways in _doubling(heads):
-        tried = _tried(found, tensor=ways, fsdp=heads // ways)
-        if tried is None:
-            continue
+    for ways, tried in _shared_out(found):
         times = axis_times(tried.bound, "tensor")
         if max(times.values(), default=0) <= computing(tried.bound):
             best = ways
         elif best is not None:
             break
     return Limit("tensor", int(found.layout.tensor), "chips", best, float(found.layout.tensor), False)
+
+
+def _shared_out(found: Training, *first: int) -> Iterator[tuple[int, Training]]:
+    """The step with its chips shared out anew to ``tensor`` and ``fsdp``: ``first`` ways of tensor, then 2, 4, 8 …"""
+    chips = int(found.layout.tensor) * int(found.layout.fsdp)
+    for ways in (*first, *_doubling(chips)):
+        tried = _tried(found, tensor=ways, fsdp=chips // ways)
+        if tried is not None:
+            yield ways, tried
 
 
 def _doubling(most: int) -> Iterator[int]:
@@ -637,7 +639,7 @@ def _whole_sequences(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     tokens = whole * each * length
     if tokens == found.batch_tokens:
         return
-    for count in dict.fromkeys([*(n for n in _doubling(whole) if whole % n == 0), whole]):
+    for count in dict.fromkeys([*_doubling(whole), whole]):
         arguments = {"batch_tokens": tokens, "microbatches": count}
         after = _tried(found, **arguments)
         if after is not None and after.fits:
