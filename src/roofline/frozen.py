@@ -11,15 +11,16 @@ from collections import _tuplegetter  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
-from functools import cache, partial
+from functools import cache, partial, wraps
 from operator import attrgetter
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
-__all__ = ["Frozen", "NamedTuple", "Same", "dataclass", "field", "fields", "once", "replace"]
+__all__ = ["Frozen", "NamedTuple", "Same", "dataclass", "field", "fields", "kept", "once", "replace"]
 
 K = TypeVar("K")
 V = TypeVar("V")
+Method = TypeVar("Method", bound=Callable[[Any], Any])
 
 
 class Frozen(dict[K, V]):
@@ -86,6 +87,29 @@ class _Once:
         except AttributeError:
             object.__setattr__(value, self.slot, found := self.work(value))
             return found
+
+
+def kept(method: Method) -> Method:
+    """A method of a frozen value that takes nothing: what it gives is worked out when it is first asked for, and kept.
+
+    >>> @dataclass(frozen=True, slots=True)
+    ... class Layer:
+    ...     sizes: tuple[int, ...]
+    ...     @kept
+    ...     def shapes(self):
+    ...         return list(self.sizes)
+    >>> layer = Layer((1, 2))
+    >>> layer.shapes() is layer.shapes()
+    True
+    """
+    once_asked = _Once(method)
+
+    @wraps(method)
+    def asked(self: Any) -> Any:
+        return once_asked.__get__(self)
+
+    asked.slot = once_asked.slot  # type: ignore[attr-defined]
+    return cast("Method", asked)
 
 
 class _Factory:
@@ -297,8 +321,8 @@ def _late_dataclass(*, frozen: bool, slots: bool, eq: bool = True, repr: bool = 
         own = {name: part for name, part in vars(written).items() if name not in ("__dict__", "__weakref__", *named)}
         if eq and own.get("__hash__", 0) is None:  # as Python sets it beside an __eq__
             del own["__hash__"]
-        kept = (part.slot for part in own.values() if isinstance(part, _Once))
-        slotted = {"__slots__": (*(name for name in named if name not in inherited), *kept)}
+        slots = [part.slot for part in own.values() if hasattr(part, "slot")]
+        slotted = {"__slots__": (*(name for name in named if name not in inherited), *slots)}
         found = type(written)(written.__name__, written.__bases__, methods | own | slotted)
         found.__qualname__ = written.__qualname__
         for part in own.values():

@@ -39,7 +39,7 @@ from roofline.formulas.printers import (
     python_source,
     text,
 )
-from roofline.frozen import NamedTuple, dataclass, field, once, replace
+from roofline.frozen import NamedTuple, dataclass, field, kept, once, replace
 from roofline.hardware.machine import Machine
 from roofline.lazy import np, sympy
 from roofline.meanings import SAID_IN_PYTHON
@@ -255,15 +255,12 @@ class Formula(Answer):
         """The time of each resource in :attr:`letters`."""
         return {term.resource: term.time for term in self.terms}
 
+    @kept
     def compile(self) -> Compiled:
         """A function of arrays of all its sizes, and of its rates where they are given.
 
         The formula itself is called in the same way, and takes the sizes that are left out from its point.
         """
-        return self._compiled
-
-    @once
-    def _compiled(self) -> Compiled:
         rates = {name: rate.value for name, rate in self.rates.items()}
         conditions = () if self.ways and self.case else self.conditions
         ways = tuple(way.compile() for way in self.ways)
@@ -283,14 +280,13 @@ class Formula(Answer):
         known = all(name in self.point for name in self.sizes)
         return tuple(self.compile().evaluate(self.point).invalid) if known else ()
 
+    @kept
     def values(self) -> dict[str, float]:
-        """Every column but what binds, at the point, which has a value for each size."""
-        self._check_point()
-        return self._values
+        """Every column but what binds, at the point, which has a value for each size.
 
-    @once
-    def _values(self) -> dict[str, float]:
-        """Every column by one pass through the forms: at one point that is shorter than to compile them."""
+        By one pass through the forms: at one point that is shorter than to compile them.
+        """
+        self._check_point()
         if self.ways:
             here = [way for way in self.ways if way.is_case_of(self.point)] or self.ways
             every = [way.values() for way in here]
@@ -324,15 +320,12 @@ class Formula(Answer):
         times = list(self.in_letters().values())
         return sympy.Add(*times) if name == "upper" else sympy.Max(*times, evaluate=False) if times[1:] else times[0]
 
+    @kept
     def elasticities(self) -> dict[str, dict[str, Elasticity]]:
         """∂ln t/∂ln x of the three bounds at the point, by size and rate; over the rates they sum to −1."""
         if not self.is_numeric:
             missing = next((f"size {name} has no value" for name in self.sizes if name not in self.point), "")
             raise SizeError(missing or self.invalid[0], hint="an elasticity is that at a point")
-        return self._elasticities
-
-    @once
-    def _elasticities(self) -> dict[str, dict[str, Elasticity]]:
         found = {name: elasticities(self.bound_form(name), self._at_point(), self.definitions) for name in BOUNDS}
         return {name: {str(x): each for x, each in of.items()} for name, of in found.items()}
 
@@ -362,6 +355,7 @@ class Formula(Answer):
         found = {str(each) for term in self.terms for each in stepped(term.written, *at)}
         return tuple(name for name in self.sizes if name in found)
 
+    @kept
     def flips(self) -> tuple[FormulaFlip, ...]:
         """Where another resource binds as each size grows from 1, the others as they are at the point.
 
@@ -373,10 +367,6 @@ class Formula(Answer):
         >>> flip.before, flip.after, flip.form
         ('hbm', 'mxu', D*F*P_bf16/(2*(D*F*W_hbm - D*P_bf16 - F*P_bf16)))
         """
-        return self._flips
-
-    @once
-    def _flips(self) -> tuple[FormulaFlip, ...]:
         known = [name for name in self.sizes if all(size in self.point for size in self.sizes if size != name)]
         return tuple(flip for name in known for flip in self._flips_of(name)) if known else tuple(self._open_flips())
 

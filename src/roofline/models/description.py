@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from roofline import dtypes
 from roofline.answers import Answer, attributes, capability
 from roofline.errors import InputError, SizeError, quoted
-from roofline.frozen import NamedTuple, Same, dataclass, fields, once, replace
+from roofline.frozen import NamedTuple, Same, dataclass, fields, kept, once, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import Quantisation, ServedAdapters, Storage, Weight, join_path, lies_in
 from roofline.sections import Section
@@ -140,17 +140,14 @@ class Layer:
         """
         return next((n for module, n in self.shared if not module or f"{path}.".startswith(f"{module}.")), "")
 
-    def weights(self) -> tuple[tuple[Block, Weight], ...]:
-        """Every parameter tensor, named by its path in the layer, with the block that it is of."""
-        return self._weights
-
     @once
     def active(self) -> int:
         """Parameters that one token uses."""
         return sum(block.active() for block in self.blocks)
 
-    @once
-    def _weights(self) -> tuple[tuple[Block, Weight], ...]:
+    @kept
+    def weights(self) -> tuple[tuple[Block, Weight], ...]:
+        """Every parameter tensor, named by its path in the layer, with the block that it is of."""
         return tuple(
             (part, weight._replace(name=join_path(part.name, weight.name)))
             for block in self.blocks

@@ -30,7 +30,7 @@ from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
 from roofline.estimates.served import refuse_unmeasured
-from roofline.frozen import dataclass, field, once, replace
+from roofline.frozen import dataclass, field, kept, once, replace
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.hardware.figures import TABLE, hourly_price, listed_prices, price_source, told_apart
 from roofline.hardware.machine import Machine
@@ -526,15 +526,12 @@ class DeploymentPlan(Answer):
                 found += f"; with prefill apart {self._cost(apart)} would do: {apart.deployment}"
         yield f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
 
+    @kept
     def as_measured(self) -> Assessment | None:
         """The chips and layout of a plan by floors, with the times that a library is expected to take.
 
         None of a plan that is by such times, and where they are not known.
         """
-        return self._as_measured
-
-    @once
-    def _as_measured(self) -> Assessment | None:
         best = self._whole
         if best is None or self.asked.library is not None or self.asked.drafts.lengths:
             return None
@@ -546,6 +543,7 @@ class DeploymentPlan(Answer):
     def _with_measured_times(self) -> Search:
         return Search(replace(self.asked, library=MEASURED))
 
+    @kept
     def enough_as_measured(self) -> Assessment | None:
         """The fewest replicas of the layout of a plan by floors that keep the limits with measured times.
 
@@ -556,10 +554,6 @@ class DeploymentPlan(Answer):
         >>> found.as_measured().reason.text, str(found.enough_as_measured().deployment)
         ('serves at most 34.26/s of 40/s a replica', 'h100:2 bf16')
         """
-        return self._enough_as_measured
-
-    @once
-    def _enough_as_measured(self) -> Assessment | None:
         real = self.as_measured()
         if real is None or real.reason is None or real.reason.kind not in ("rate", "load"):
             return None

@@ -26,7 +26,7 @@ from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, suggest
-from roofline.frozen import dataclass, field, once, replace
+from roofline.frozen import dataclass, field, kept, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import ridge
 from roofline.lazy import np
@@ -647,12 +647,9 @@ class Serving(Comparable):
         chosen = {**_bytes_of(found), "algorithm": ways.algorithm, **self.formats}
         return network_limit(self.model, phase, found.machine, kind=kind, batch=batch, **sizes, **chosen)
 
+    @kept
     def nearest(self) -> NearestFit | None:
         """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
-        return self._nearest
-
-    @once
-    def _nearest(self) -> NearestFit | None:
         needed = self.memory
         if needed.fits is not False or not self.model.causal or self.is_cut_by_times:
             return None

@@ -15,7 +15,7 @@ from roofline.bounds.cost import BY_FORM
 from roofline.bounds.crossing import first_where
 from roofline.bounds.memory import Footprint, fullest, only_where
 from roofline.errors import RooflineError
-from roofline.frozen import dataclass, field, once, replace
+from roofline.frozen import dataclass, field, kept, once, replace
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.lazy import np
@@ -436,7 +436,7 @@ class Training(Measurable, Comparable):
         >>> train("llama-3-8b", on="h100:64", batch_tokens=4e6, sequence=8192, microbatches=1).fitting()
         '4 microbatches, in 3.32 s a step; or 248 such chips'
         """
-        return None if self.fits is not False else _instead(self, self._advice)
+        return None if self.fits is not False else _instead(self, self.advise())
 
     def explain(self) -> str:
         """The arithmetic of the chip that takes longest line by line, with the source of every figure used."""
@@ -447,12 +447,9 @@ class Training(Measurable, Comparable):
         """The step of the slowest stage."""
         return {"": self.bound}
 
+    @kept
     def advise(self) -> Any:
         """What would make the step faster and by how much, best first."""
-        return self._advice
-
-    @once
-    def _advice(self) -> Any:
         return capability("Training.advise")(self)
 
     def formula(self) -> Any:
@@ -477,7 +474,7 @@ class Training(Measurable, Comparable):
             yield from (sections.assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
             return
         yield from (BLANK, *slips[:1]) if (slips := sections.caveats(bound.assumptions)) else ()
-        advice = self._advice
+        advice = self.advise()
         # what was measured ran: nothing has to make it fit
         to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
         yield from (BLANK, *reached_in_words(self), *_misfit_in_words(self, to_fit), *budget_in_words(self))
