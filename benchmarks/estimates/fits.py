@@ -50,8 +50,9 @@ DRAWS, WITH_GOALS = 3, ("contraction", "quantised_contraction", "prefill_attenti
 ADVISED = ("contraction", "quantised_contraction")
 #: Doublings outside the inner sizes from which a row counts as outer.
 LEAST_OUTSIDE = 0.5
-#: Chips whose kernels were timed without a graph, as the data's README says.
-WITHOUT_GRAPH = ("b60",)
+#: Kernels that were timed without a graph: all of a chip, as the data's README says, and vLLM's latent attention, whose
+#: benchmark times six calls in a row (aiconfigurator, collector/vllm/collect_mla.py).
+CHIPS_WITHOUT_GRAPH, KERNELS_WITHOUT_GRAPH = ("b60",), (("vllm", "latent_decode"), ("vllm", "latent_prefill"))
 SOURCES = {
     "graph": ("ai-dynamo/aiconfigurator (Apache-2.0)", "CUDA graph, buffers used again: caches warm"),
     "host": ("ai-dynamo/aiconfigurator (Apache-2.0)", "no graph, started by the host, buffers used again: caches warm"),
@@ -71,6 +72,11 @@ class Outcome:
     constants: KernelConstants
     left_out: tuple[Any, Any] | None = None
     outer: tuple[Any, Any, Any] | None = None
+
+
+def was_started_by_host(group: Group) -> bool:
+    """Whether a group's kernels were timed without a graph."""
+    return group.chip in CHIPS_WITHOUT_GRAPH or (group.library, group.kernel) in KERNELS_WITHOUT_GRAPH
 
 
 def halves(group: Group, count: int, seed: int = SEED) -> tuple[Any, Any]:
@@ -157,10 +163,12 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions)
         group.chip if policy else versions.get((group.chip, kernel, group.library), "")
         for group, policy in zip(groups, stated, strict=True)
     ]
+    hosted = [was_started_by_host(group) for group in groups]
     found: dict[int, Fitted] = {}
     for this in dict.fromkeys(kin):
         which = [number for number, other in enumerate(kin) if other == this]
-        fitted = fit_family(model, [train[number] for number in which], policies=[stated[number] for number in which])
+        each = ([them[number] for number in which] for them in (train, stated, hosted))
+        fitted = fit_family(model, *each)
         found.update(zip(which, fitted, strict=True))
     checks = [residuals(kernel, rows, spare[number], found[number]) for number, rows in enumerate(train)]
     every = tuple(np.concatenate(each) for each in zip(*checks, strict=True))
@@ -330,7 +338,7 @@ def outcome(group: Group, train: Rows, test: Rows, fitted: Fitted, check: tuple[
         for name in model.sorted_by
         if name in train.shapes
     }
-    how = "eager" if group.library == "torch" else "host" if group.chip in WITHOUT_GRAPH else "graph"
+    how = "eager" if group.library == "torch" else "host" if was_started_by_host(group) else "graph"
     source, state = SOURCES[how]
     link = {"link": float(train.shapes["link"][0])} if "link" in train.shapes else {}
     constants = KernelConstants(

@@ -12,31 +12,41 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.estimates.fitting import Fitted, Rows, fit, fit_together
-from roofline.estimates.kernel_model import KernelModel
+from roofline.estimates.kernel_model import FROM_HOST, KernelModel
 
 
-def chosen_policy(model: KernelModel, rows: Rows, sample: int = 200) -> str:
-    """The policy under which a model fits a sample of these rows best: another than the first one if clearly so."""
-    if len(model.policies) == 1:
-        return model.policies[0]
+def chosen_policy(model: KernelModel, rows: Rows, sample: int = 200, from_host: bool = True) -> str:
+    """The policy under which a model fits a sample of these rows best: another than the first one if clearly so.
+
+    Kernels that a graph started have none ``from_host``: nothing hides their start.
+    """
+    policies = [policy for policy in model.policies if from_host or not policy.endswith(FROM_HOST)]
+    if len(policies) == 1:
+        return policies[0]
     index = np.linspace(0, len(rows) - 1, min(sample, len(rows))).astype(int)
     few = rows.take(index)
-    costs = {policy: fit(model, few, policy=policy, most=30).cost for policy in model.policies}
+    costs = {policy: fit(model, few, policy=policy, most=30).cost for policy in policies}
     best = min(costs, key=lambda policy: costs[policy])
-    return best if costs[best] < model.clearly_less * costs[model.policies[0]] else model.policies[0]
+    return best if costs[best] < model.clearly_less * costs[policies[0]] else policies[0]
 
 
 def fit_family(
-    model: KernelModel, groups: Sequence[Rows], turns: int = 3, policies: Sequence[str] = ()
+    model: KernelModel,
+    groups: Sequence[Rows],
+    policies: Sequence[str] = (),
+    from_host: Sequence[bool] = (),
+    turns: int = 3,
 ) -> list[Fitted]:
     """Fit groups that share the constants which are not their own.
 
-    First every group alone, which also chooses its policy, where none of the ``policies`` is known of it. Groups of one
-    policy then share, and so do those whose policies are stated: by turns the shared constants of all, with the own
-    ones fixed, and the own ones of each, with the shared ones fixed.
+    First every group alone, which also chooses its policy, where none of the ``policies`` is known of it: one
+    ``from_host`` only where no graph was timed. Groups of one policy then share, and so do those whose policies are
+    stated: by turns the shared constants of all, with the own ones fixed, and the own ones of each, with the shared
+    ones fixed.
     """
     known = policies or [""] * len(groups)
-    alone = [_alone(model, rows, policy) for rows, policy in zip(groups, known, strict=True)]
+    hosted = from_host or [True] * len(groups)
+    alone = [_alone(model, *each) for each in zip(groups, known, hosted, strict=True)]
     found = list(alone)
     kinds = ["stated" if one.policy in model.stated else one.policy for one in alone]
     for kind in dict.fromkeys(kinds):
@@ -47,8 +57,8 @@ def fit_family(
     return found
 
 
-def _alone(model: KernelModel, rows: Rows, policy: str) -> Fitted:
-    return fit(model, rows, policy=policy or chosen_policy(model, rows), most=40)
+def _alone(model: KernelModel, rows: Rows, policy: str, from_host: bool) -> Fitted:
+    return fit(model, rows, policy=policy or chosen_policy(model, rows, from_host=from_host), most=40)
 
 
 def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted], turns: int) -> list[Fitted]:
