@@ -79,6 +79,19 @@ def test_bursts_lengthen_the_time_per_token_as_simulated() -> None:
     assert np.median(off, axis=0) == pytest.approx(0.0, abs=0.05)
 
 
+@pytest.mark.parametrize(("prompt", "apart", "variation", "rel"), [(0.03, True, 0.1, 0.25), (0.1, False, 0.1, 0.05)])
+def test_even_arrivals_wait_for_a_place_as_simulated(prompt: float, apart: bool, variation: float, rel: float) -> None:
+    """Were the number at work that of Poisson arrivals, waits would be twice as long."""
+    server = ServerTimes.of(
+        step=0.02 + 0.0003 * np.arange(33), prompt=prompt, output=65, apart=apart, arrival_variation=variation
+    )
+    found = server.under(0.9 * server.largest_rate)
+    seen = simulate(server, found.rate, requests=12_000, seed=1)
+    rest = 0.0 if not apart else 0.011  # half of a step, which the simulation has and the wait for a place does not
+    assert found.time_to_first_token.mean + rest == pytest.approx(seen.time_to_first_token.mean, rel=rel)
+    assert found.time_per_token.mean == pytest.approx(seen.time_per_token.mean, rel=0.17)
+
+
 @pytest.mark.parametrize(("lengths", "times"), [("geometric", 2.5), ("fixed", 4.0)])
 def test_the_number_at_work_varies_as_arrivals_do_over_a_life(lengths: str, times: float) -> None:
     """Of infinitely many servers: over lives of one length as the count of arrivals, over exponential ones half so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 
 import numpy as np
@@ -86,6 +87,40 @@ def test_several_servers_are_m_m_c(servers: int, offered: float) -> None:
     assert chain.waiting_probability == pytest.approx(waits, rel=1e-10)
     assert chain.mean_wait == pytest.approx(waits / (servers - offered), rel=1e-10)
     assert mean_in_flight(chain) == pytest.approx(offered, rel=1e-10)
+
+
+@pytest.mark.parametrize("variation", [0.08, 0.3, 0.7])
+def test_even_arrivals_wait_as_simulated(variation: float) -> None:
+    """Four servers of exponential times, one after the other as they are free; gaps are gamma distributed."""
+    random, count, rate = np.random.default_rng(5), 60_000, 3.4
+    free, times, waits = [0.0] * 4, np.cumsum(random.gamma(1 / variation, variation / rate, count)), []
+    for time, service in zip(times.tolist(), random.exponential(1.0, count).tolist(), strict=True):
+        first = heapq.heappop(free)
+        waits.append(max(first - time, 0.0))
+        heapq.heappush(free, max(first, time) + service)
+    chain = BirthDeathChain.of(rate, np.arange(1, 5), variation=variation)
+    assert chain.mean_wait == pytest.approx(np.mean(waits), rel=0.1)
+    assert chain.waiting_probability == pytest.approx(np.mean(np.array(waits) > 0), rel=0.04)
+    assert mean_in_flight(chain) == pytest.approx(rate, rel=1e-9)
+    assert BirthDeathChain.of(rate, np.arange(1, 5), variation=0.9999999).mean_wait == pytest.approx(
+        BirthDeathChain.of(rate, np.arange(1, 5)).mean_wait, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("more", [{}, {"burst": 40.0}, {"variation": 0.2}])
+def test_where_waiting_requests_slow_a_server_those_that_wait_are_a_share(more: dict[str, float]) -> None:
+    """A flow up meets the flow down over each level: in and out of the places, and of the queue."""
+    chain = BirthDeathChain.of(3.0, np.arange(1.0, 11.0), 3.2, **more)
+    assert 0 < chain.waiting_probability < 1
+    waiting = 1 - float(chain.probability[: chain.capacity + 1].sum())
+    assert chain.waiting_probability == pytest.approx(3.2 * waiting / 3.0, rel=1e-9)
+
+
+def test_a_chain_that_hardly_stops_is_one_that_does_not_in_large_groups_too() -> None:
+    stopped, plain = (make(3.0, np.arange(1.0, 17.0) / 4, *stop, burst=50.0) for make, *stop in (
+        (BirthDeathChain.stopped, 0.001), (BirthDeathChain.of,),
+    ))  # fmt: skip
+    assert stopped.mean_wait == pytest.approx(plain.mean_wait, rel=0.02)
 
 
 def test_a_chain_that_does_not_keep_up_is_an_error() -> None:

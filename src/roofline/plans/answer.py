@@ -758,7 +758,7 @@ class DeploymentPlan(Answer):
             said.append(f"{before} {asked.model.named} was trained on")
         if varies != 1:
             bursts = "requests of a burst wait for each other's prefill, and begin to decode in groups"
-            even = "as many requests decode at once as with Poisson arrivals, so times may be too long"
+            even = "whole prompts that stop the steps are taken as spread evenly over time"
             said.append(f"approximation: {bursts if varies > 1 else even}; hold it against a simulation")
         said += [each for name in asked.chips for each in asked.machine(name).warnings if kind_of(each) == "doubt"]
         for name, price in asked.prices.items():

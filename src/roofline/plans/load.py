@@ -392,11 +392,12 @@ class ServerTimes:
     def chain(self, rate: float) -> BirthDeathChain:
         """The chain of sequences that decode, in the time that prompts leave to decode where they stop it."""
         n = np.arange(1, self.most + 1)
-        if self.chunks or self.apart:
+        if self.chunks or self.apart or self.arrival_variation < 1:
             steps = self.prolonged(rate)[1:].copy()
             steps[-1] = self.step[-1]  # with all places taken and none waiting no prompt comes in
             most = float(self.rates(self.most))
-            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), most, self._groups())
+            varies = self.arrival_variation
+            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), most, self._groups(), varies)
         # a prompt that comes stops the steps until none waits for prefill: these begin to decode together
         stop = float(self.stall[0])
         service = n / (self.decode_steps * self.step[1:])
@@ -533,6 +534,9 @@ class LoadedServer:
             return decoding, each, np.broadcast_to(lengths[:, None], decoding.shape)
         stall = self._stalled_in_chunks if server.chunks else self._stalled_whole
         extra = stall(lengths[:, None], decoding, waits[None, :], met)
+        # numbers of even arrivals vary less than Poisson ones
+        usual = extra.mean(axis=-1, keepdims=True)
+        extra = usual + (extra - usual) * min(1.0, server.arrival_variation) ** 0.5
         values = decoding[..., None] + extra / lengths[:, None, None]
         weights = np.broadcast_to(each[..., None] / QUANTILES, values.shape)
         return values, weights, np.broadcast_to(lengths[:, None, None], values.shape)
@@ -706,12 +710,19 @@ class LoadedServer:
 
     def _place(self) -> tuple[float, float]:
         """The chance that a request waits for a place, and its mean wait then."""
-        if self.chain is None or self.chain.waiting_probability < 1e-12:
+        if self.chain is None:
             return 0.0, 0.0
-        chance = self.chain.waiting_probability
-        # bursts are in the chain
-        varies = (LENGTHS[self.server.lengths] + min(1.0, self.server.arrival_variation)) / 2
-        return chance, self.chain.mean_wait / chance * varies
+        server, even = self.server, min(1.0, self.server.arrival_variation)
+        chance, wait = self.chain.waiting_probability, self.chain.mean_wait
+        if even < 1 and not (server.chunks or server.apart):
+            # the chain of even arrivals takes the stops as spread evenly: the less so, the less even they are
+            other, part = replace(server, arrival_variation=1.0).chain(self.rate), even**2
+            chance += (other.waiting_probability - chance) * part
+            wait += (other.mean_wait * (1 + even) / 2 - wait) * part
+        if chance < 1e-12:
+            return 0.0, 0.0
+        # arrivals are in the chain, as are lengths that are geometric
+        return chance, wait / chance * (LENGTHS[server.lengths] + even) / (1 + even)
 
     @property
     def time_to_first_token(self) -> LatencyUnderLoad:

@@ -54,6 +54,8 @@ THIRDS = np.array([-1.0, 0.0, 1.0]) * 1.5**0.5
 
 #: Requests that wait for a place whose states are told apart, where prefill stops the chain.
 BEYOND = 96
+#: The most further ones where they come in groups.
+WIDEST = 800
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +76,9 @@ class BirthDeathChain:
 
     @classmethod
     def of(
-        cls, rate: float, service_rate: Any, waiting_service_rate: float | None = None, burst: float = 1.0
-    ) -> BirthDeathChain:
+        cls, rate: float, service_rate: Any, waiting_service_rate: float | None = None, burst: float = 1.0,
+        variation: float = 1.0,
+    ) -> BirthDeathChain:  # fmt: skip
         """Solve a chain: ``service_rate[n − 1]`` is μ(n), and ``waiting_service_rate`` that while requests wait.
 
         In bursts, requests come in groups of geometric size with mean b: ``burst``. Flow down over a level is flow up:
@@ -87,20 +90,26 @@ class BirthDeathChain:
         >>> mean = chain.in_flight @ n
         >>> round(float(mean), 3), round(float(chain.in_flight @ (n - mean) ** 2 / mean), 3)
         (5.0, 2.5)
+
+        Where the squared coefficient of variation of times between arrivals is below 1, they are sums of phases.
         """
         each = np.asarray(service_rate, dtype=np.float64)
         last = float(each[-1]) if waiting_service_rate is None else waiting_service_rate
         _check_stable(rate, last)
+        if variation < 1 and rate > 0:
+            weights, decay = _evenly_reached(rate, each, last, variation)
+            return cls._made(rate, each, weights, decay, 1.0, last)
+        ends, decay = 1 / burst, 1 - (1 - rate / last) / burst
         if burst > 1:
-            weights, flow, ends = np.ones(len(each) + 1), 0.0, 1 / burst
-            for n, leaves in enumerate(each):
+            weights, flow = np.ones(len(each) + 2), 0.0
+            for n, leaves in enumerate([*each, last]):
                 flow = rate * ends * weights[n] + (1 - ends) * flow
                 weights[n + 1] = flow / leaves
                 if weights[n + 1] > 1e200:
                     weights, flow = weights / weights[n + 1], flow / weights[n + 1]
-            return cls._made(rate, each, weights, 1 - ends * (1 - rate / last), 1.0)
-        logs = np.concatenate([[0.0], np.cumsum(np.log(max(rate, 1e-300)) - np.log(each))])
-        return cls._made(rate, each, np.exp(logs - logs.max()), rate / last, 1.0)
+            return cls._made(rate, each, weights, decay, 1.0, last)
+        logs = np.concatenate([[0.0], np.cumsum(np.log(max(rate, 1e-300)) - np.log([*each, last]))])
+        return cls._made(rate, each, np.exp(logs - logs.max()), decay, 1.0, last)
 
     @classmethod
     def stopped(cls, rate: float, service_rate: Any, stop: float, burst: float = 1.0) -> BirthDeathChain:
@@ -120,10 +129,12 @@ class BirthDeathChain:
         busy = rate * stop
         if busy < 1e-3:
             return cls.of(rate, each, last, burst)
-        reach, ends = len(each) + BEYOND, 1 / burst
-        left = _left_in_busy_period(busy, len(each), BEYOND, burst)
+        # groups that are larger than the places reach further
+        beyond, ends = BEYOND + min(int(8 * (burst - 1)), WIDEST), 1 / burst
+        reach = len(each) + beyond
+        left = _left_in_busy_period(busy, len(each), beyond, burst)
         survival = left.sum(axis=1)
-        after = _group_arrivals(busy, BEYOND + 1, burst)
+        after = _group_arrivals(busy, beyond + 1, burst)
         more = np.concatenate([1 - np.cumsum(after), [0.0]])
         weights = np.zeros(reach + 1)
         weights[0] = 1.0
@@ -139,18 +150,21 @@ class BirthDeathChain:
         tails = np.cumsum(left[:, ::-1], axis=1)[:, ::-1]
         jumped = rate * ends * (weights[reached] @ tails[places - reached])
         last_rate, came = each[-1], 0.0
-        for q in range(BEYOND):
+        for q in range(beyond):
             n = places + q
             inside = last_rate * float(weights[places + 1 : n + 1] @ more[1 : q + 1][::-1])
             came = rate * ends * weights[n] + (1 - ends) * came
             weights[n + 1] = (came + inside + float(jumped[q])) / (last_rate * after[0])
         decay = rate / last if burst <= 1 else 1 - ends * (1 - rate / last)
-        return cls._made(rate, each, weights, decay, 1 - busy)
+        return cls._made(rate, each, weights, decay, 1 - busy, float(each[-1]))
 
     @classmethod
-    def _made(cls, rate: float, each: Any, weights: Any, decay: float, running: float) -> BirthDeathChain:
+    def _made(
+        cls, rate: float, each: Any, weights: Any, decay: float, running: float, waiting: float
+    ) -> BirthDeathChain:
+        """The chain of these weights, whose states beyond all places leave at a rate of ``waiting``."""
         state = weights / (weights.sum() + weights[-1] * decay / (1 - decay))
-        services = np.append(each, np.full(len(state) - len(each), each[-1]))
+        services = np.append(each, np.full(len(state) - len(each), waiting))
         return cls(rate, len(each), state, services[: len(state) - 1] * state[1:], decay, running)
 
     @property
@@ -200,6 +214,53 @@ class BirthDeathChain:
         flow = self.flow[: self.capacity]
         kept = flow > 1e-12 * self.rate
         return float((partial[kept] ** 2 / flow[kept]).sum() / variance)
+
+
+#: The most phases that a time between arrivals is the sum of.
+PHASES = 16
+
+
+def _evenly_reached(rate: float, service_rate: Any, last: float, variation: float) -> tuple[Any, float]:
+    """Weights of the states of a chain with arrivals more even than Poisson, of one that waits, and their further fall.
+
+    A time between arrivals is k phases of rate ν, or k − 1 with probability p: 1/k ≤ c² ≤ 1/(k − 1), and
+
+        p = (k·c² − √(k·(1 + c²) − k²·c²)) / (1 + c²),    ν = (k − p)·λ
+
+    (H. Tijms, "A First Course in Stochastic Models" (2003), appendix B). An arrival enters the first phase, so each
+    level follows from the flow up into it. Beyond the last they fall by σ = E[e^(−μ·(1 − σ)·A)].
+
+    >>> weights, decay = _evenly_reached(0.8, np.ones(8), 1.0, 0.5)                              # E₂/M/1: P(0) = 1 − ρ
+    >>> round(float(weights[0] / (weights.sum() + weights[-1] * decay / (1 - decay))), 9), round(decay, 6)
+    (0.2, 0.739853)
+    """
+    count = min(int(np.ceil(1 / variation - 1e-9)), PHASES)
+    varies = max(variation, 1 / count)
+    root = max(count * (1 + varies) - count**2 * varies, 0.0) ** 0.5
+    early = (count * varies - root) / (1 + varies)
+    speed = (count - early) * rate
+    arrives, moves = np.zeros(count), np.full(count - 1, speed)
+    arrives[-1], arrives[-2], moves[-1] = speed, speed * early, speed * (1 - early)
+    low, decay = 0.0, 1 - 1e-12
+    while decay - low > 1e-13:
+        middle = (low + decay) / 2
+        phase = speed / (speed + last * (1 - middle))
+        below = early * phase ** (count - 1) + (1 - early) * phase**count > middle
+        low, decay = (middle, decay) if below else (low, middle)
+    enters, unit = np.eye(count)[0], np.eye(count)
+    stays = np.diag(np.full(count, speed)) - np.diag(moves, -1)
+    # by phase, what a flow of 1 up into a level leaves in it, 1 / μ together: first of the first that waits
+    left = np.linalg.solve(stays + last * (1 - decay) * unit, enters)
+    left, below, passed = left / (left.sum() * last), last, []
+    for leaves in service_rate[::-1]:
+        new, back = np.linalg.solve(stays + leaves * unit, np.stack([enters, below * left], axis=1)).T
+        left = new + back * max(1 / leaves - new.sum(), 0.0) / back.sum()
+        passed.append(left @ arrives)
+        below = leaves
+    first = float(np.linalg.solve(stays, below * left).sum())
+    logs = np.log([first, *(1 / service_rate), 1 / last])
+    logs[1:] += np.concatenate([[0.0], np.cumsum(np.log(passed[::-1]))])
+    return np.exp(logs - logs.max()), decay
 
 
 def _check_stable(rate: float, most: float) -> None:
