@@ -358,6 +358,15 @@ def test_no_more_is_read_than_a_result_needs(node, dims, elements):
     assert traced.bytes("minimal") == 4 * elements
 
 
+def test_what_is_cut_off_and_weights_of_other_classes_are_not_read():
+    size = numpy_helper.from_array(np.array([3, 8]), "size")
+    cut = model([helper.make_node("CenterCropPad", ["x", "size"], ["y"])], [value("x", 6, 5)], [value("y")], [size], 18)
+    assert trace(cut).bytes("minimal") == trace(cut).bytes() == 4 * (3 * 5 + 3 * 8)
+    loss = helper.make_node("NegativeLogLikelihoodLoss", ["x", "t", "w"], ["y"])
+    given = [value("x", 2, 5), value("t", 2, dtype=INT), value("w", 5)]
+    assert trace(model([loss], given, [value("y")])).bytes("minimal") == 4 * 2 + 8 * 2 + 4 * 2 + 4
+
+
 def test_rows_of_an_einsum_read_those_rows():
     places = [numpy_helper.from_array(np.array([n]), name) for name, n in (("from", 0), ("to", 3))]
     nodes = [
@@ -388,6 +397,8 @@ def test_a_slice_of_a_join_reads_its_places():
         (helper.make_node("ReduceMean", ["x"], ["k"], axes=[1]), 8 * 64),
         (helper.make_node("ArgMax", ["x"], ["k"], axis=1), 8 * 64),
         (helper.make_node("CumSum", ["x", "from"], ["k"]), 8 * 64),
+        (helper.make_node("CumSum", ["x", "from"], ["k"], exclusive=1), 7 * 64),
+        (helper.make_node("CumSum", ["x", "from"], ["k"], exclusive=1, reverse=1), 63 * 64),
         (helper.make_node("LayerNormalization", ["x", "z"], ["k"]), 2 * 8 * 64),
         (helper.make_node("Add", ["x", "z"], ["k"]), 2 * 8 * 64),
     ],
@@ -411,6 +422,9 @@ _PARTS_OF_IMAGES = {
     "a channel of the batch": (("MeanVarianceNormalization", "x", {}), 2 * 48),
     "the nearest": (("Resize", ["x", "", "scales"], {}), 2 * 2 * 2),
     "a mix of two": (("Resize", ["x", "", "scales"], {"mode": "linear"}), 2 * 2 * 2),
+    "padded with its edge": (("Pad", ["x", "pads"], {"mode": "edge"}), 2 * 2 * 2),
+    "padded with what lies before its edge": (("Pad", ["x", "pads"], {"mode": "reflect"}), 2 * 2 * 2),
+    "padded round about": (("Pad", ["x", "pads"], {"mode": "wrap"}), 2 * 2 * 3),
     "neighbouring channels": (("LRN", "x", {"size": 4}), 5 * 2 * 3),
     "a mix of four": (("Resize", ["x", "", "scales"], {"mode": "cubic"}), 2 * 3 * 3),
     "corners": (
@@ -426,6 +440,7 @@ def test_a_part_of_an_image_is_made_of_a_part(case):
     (kind, names, options), read = _PARTS_OF_IMAGES[case]
     first = [1, 0, 0] if kind == "GlobalMaxPool" else [1, 1, 0]
     held = {"first": first, "last": [3, 3, 3], "axes": [1, 2, 3], "scales": np.array([1, 1, 2, 2], np.float32)}
+    held["pads"] = [0, 1, 1, 1, 0, 0, 0, 0]
     nodes = [
         helper.make_node(kind, list(names), ["k"], **options),
         helper.make_node("Slice", ["k", "first", "last", "axes"], ["p"]),

@@ -141,12 +141,36 @@ def normed_by_channel(asked: Asked, axes: Sequence[int] = (), group: int = 1) ->
     yield from (regions.each(asked.region, lambda box: [(box[1],)]) for _ in asked.ins[1:])
 
 
-def by_rows(asked: Asked, rows: Sequence[Callable[[Any], Any]]) -> Iterator[Region]:
-    """Of the last dimensions of an image the rows that each of these says for places of the result."""
+def by_rows(asked: Asked, rows: Sequence[Callable[[Any], Any] | None]) -> Iterator[Region]:
+    """Of the last dimensions of an image the rows that each of these says for places of the result; None: the same."""
     found = asked.region
     for axis, of in enumerate(rows, len(asked.ins[0]) - len(rows)):
-        found = regions.each(found, lambda box, a=axis, of=of: regions.with_rows(box, a, of(np.arange(*box[a]))))
+        if of is not None:
+            found = regions.each(found, lambda box, a=axis, of=of: regions.with_rows(box, a, of(np.arange(*box[a]))))
     yield found
+
+
+#: Which of ``size`` elements stands at a place counted from the first, where they are padded with themselves.
+_OWN_PADDING: Mapping[str, Callable[[Any, int], Any]] = {
+    "reflect": lambda at, size: size - 1 - abs(size - 1 - abs(at)),
+    "edge": lambda at, size: np.clip(at, 0, size - 1),
+    "wrap": lambda at, size: at % size,
+}
+
+
+def padded_by_own(asked: Asked, before: Sequence[int], mode: str) -> Iterator[Region]:
+    """Of an image that is padded with its own elements those that stand for the padding too.
+
+    >>> asked = Asked({}, ins=[(2, 5)], outs=[(2, 8)], wanted=[(((0, 2, 1), (0, 2, 1)),)])
+    >>> [*padded_by_own(asked, (0, 2), "edge")]
+    [(((0, 2, 1), (0, 1, 1)),)]
+    """
+    own, out = (shape[len(shape) - len(before) :] for shape in (asked.ins[0], asked.outs[0]))
+
+    def rows(size: int, many: int, low: int) -> Callable[[Any], Any] | None:
+        return None if size == many and not low else lambda at: _OWN_PADDING[mode](at - low, size)
+
+    return by_rows(asked, [rows(*axis) for axis in zip(own, out, before, strict=True)])
 
 
 def adapted(asked: Asked, spatial: int) -> Iterator[Region]:

@@ -173,11 +173,15 @@ def _sliced(each: Asked) -> Iterator[Region]:
 
 
 def _padded(each: Asked) -> Iterator[Region]:
-    pads, mode = _listed(each, 1, "pads"), each.facts.get("mode", b"constant")
-    if pads is None or mode != b"constant" or (len(each.ins) > 3 and each.ins[3] is not None):
-        yield WHOLE
-        return
-    yield from needs.padded(each, pads[: len(each.ins[0])])
+    pads, mode, rank = _listed(each, 1, "pads"), each.facts.get("mode", b"constant").decode(), len(each.ins[0])
+    if pads is None or (len(each.ins) > 3 and each.ins[3] is not None):
+        return iter([WHOLE])
+    return needs.padded(each, pads[:rank]) if mode == "constant" else needs.padded_by_own(each, pads[:rank], mode)
+
+
+def _centered(each: Asked) -> Iterator[Region]:
+    """The middle of a tensor, or all of it in the middle of zeros."""
+    return needs.padded(each, [(many - size) // 2 for size, many in zip(each.ins[0], each.outs[0], strict=True)])
 
 
 def _gathered(each: Asked) -> Iterator[Region]:
@@ -278,7 +282,11 @@ def _running(each: Asked) -> Iterator[Region]:
     axis = _listed(each, 1)
     rank = len(each.ins[0])
     backwards = bool(each.facts.get("reverse", 0))
-    yield WHOLE if axis is None else regions.up_to(each.region, each.ins[0], axis[0] % rank, backwards)
+    if axis is None:
+        return iter([WHOLE])
+    found = regions.up_to(each.region, each.ins[0], axis[0] % rank, backwards)
+    apart = [int(d == axis[0] % rank and bool(each.facts.get("exclusive"))) for d in range(rank)]  # not its own element
+    return needs.padded(each._replace(wanted=(found,)), [-n if backwards else n for n in apart])
 
 
 def _linear(each: Asked) -> Iterator[Region]:
@@ -348,7 +356,7 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout"), needs.reshaped),
     "Transpose": lambda each: [regions.moved(each.region, each.facts.get("perm") or range(len(each.ins[0]))[::-1])],
     "Expand": lambda each: [regions.aligned(each.region, each.ins[0], each.outs[0])],
-    "Slice": _sliced, "Tile": needs.repeated, "Pad": _padded,
+    "Slice": _sliced, "Tile": needs.repeated, "Pad": _padded, "CenterCropPad": _centered,
     "Split": lambda each: needs.split(each, _axis(each)), "Concat": lambda each: needs.joined(each, _axis(each)),
     "Gather": _gathered, **dict.fromkeys(REDUCTIONS, _reduced),
     **dict.fromkeys(("Scatter", "ScatterElements"), _scattered), "ScatterND": _scattered_parts,

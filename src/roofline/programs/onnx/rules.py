@@ -540,8 +540,15 @@ def experts(call: Call) -> Priced:
 
 # What goes in is read, what comes out is written.
 rule(
-    "Concat", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "OneHot", "CenterCropPad", "MaxUnpool",
+    "Concat", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "OneHot", "MaxUnpool",
 )(lambda call: call.move())  # fmt: skip
+
+
+@rule("CenterCropPad")
+def centered(call: Call) -> Priced:
+    """What is cut off is not read."""
+    kept = product(minimum(n, r) for n, r in zip(call.shape(0), call.writes[0].dims, strict=True))
+    return call.move(reads=call.touch(0, kept))
 
 
 @rule("Trilu")
@@ -858,7 +865,7 @@ def loss(call: Call) -> Priced:
     """One score a row is picked and added up, after a softmax over all of them where it is part of the loss."""
     scores, rows = product(call.shape(0)), product(call.shape(1))
     soft = SOFTMAX * scores if call.name.startswith("Softmax") else 0
-    reads = call.reads if soft else (*call.touch(0, rows), *call.reads[1:])
+    reads = (*(call.read(0) if soft else call.touch(0, rows)), *call.read(1), *call.touch(2, rows))
     size, roots = (scores, scores) if soft else (rows, 0)
     return call.vector("reduction", soft + rows, size, transcendentals=roots, one_each=rows, reads=reads)
 

@@ -576,13 +576,24 @@ def _repeat(
         walk.graph(body, scope, repeat * steps, starts, apart)
         carried = [walk.known.get(name) for name in back]
         names = [item.name for item in body.output[inside // 2 + len(given) :]]
-        pairs = zip_longest(names, node.output[len(given) :])
+        pairs = [*zip_longest(names, node.output[len(given) :])]
+        made = {tensor.base for op in walk.ops[before:] for tensor in op.writes}
+        for name, word in pairs:  # a row that the body gives on as it is
+            if word and (held := walk.known.get(name)) is not None and held.base not in made:
+                walk.known[name] = Tensor(f"{_ident(word)}(row){apart}", held.dims, held.dtype)
+                move = pricing.move(node.op_type, (held,), (walk.known[name],))
+                walk._emit(move, node, scope, repeat * steps)
         stacks = {t.ident: word for name, word in pairs if (t := walk.known.get(name))}
         if walk.steps is not None:
             walk.ops[first:] = [tensor_parts.first_part(op, PICKING, walk.steps) for op in walk.ops[first:]]
         handed_on = {t.ident for t in carried if t is not None}
         rows = {ident for ident, word in stacks.items() if word in walk.outputs}
-        walk.ops[before:] = [_kept(op, rows & handed_on, stacks.keys() - rows - handed_on) for op in walk.ops[before:]]
+        unused = stacks.keys() - rows - handed_on
+        if place == len(counts) - 1:  # nobody goes on from what the last step hands on
+            asked = walk.used | walk.outputs
+            ends = {t.ident: word for word, t in zip(node.output, carried, strict=False) if t is not None}
+            unused |= {ident for ident, word in ends.items() if word not in asked} - rows
+        walk.ops[before:] = [_kept(op, rows & handed_on, unused) for op in walk.ops[before:]]
         rows &= handed_on
     walk.steps = outer
     for ident, word in stacks.items():  # what reads the rows reads what the steps have written

@@ -517,16 +517,8 @@ def _triangular(each: Asked) -> Iterator[Region]:
 
 
 def _padded_by_own(each: Asked) -> Iterator[Region]:
-    """Of an image that is padded with its own elements those that stand for the padding too."""
-    pads = each.facts.get("padding")
-    reflected = "reflection" in each.facts.name
-
-    def rows(size: int, low: int) -> Callable[[Any], Any]:
-        folded = lambda at: size - 1 - abs(size - 1 - abs(at - low))  # noqa: E731
-        return folded if reflected else lambda at: np.clip(at - low, 0, size - 1)
-
-    own = each.ins[0][len(each.ins[0]) - len(pads) // 2 :]
-    return needs.by_rows(each, [rows(*pair) for pair in zip(own, pads[::2][::-1], strict=True)])
+    mode = "reflect" if "reflection" in each.facts.name else "edge"
+    return needs.padded_by_own(each, each.facts.get("padding")[::2][::-1], mode)
 
 
 def _distances(each: Asked) -> Iterator[Region]:
