@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
 from functools import cache, partial, wraps
-from operator import attrgetter
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
@@ -251,16 +250,12 @@ def _replacing(owner: Any) -> Callable[[Any, dict[str, Any]], Any]:
             owner, "_replaced(value, changes)", [*lines, "return made"], **known, _refuse=partial(_no_field, owner)
         )
         return made
-    # fields go by their places
-    places, taken = {name: place for place, name in enumerate(names)}, attrgetter(*names, names[0])
 
     def replaced(value: Any, changes: dict[str, Any]) -> Any:
-        *values, _ = taken(value)
-        for name, each in changes.items():
-            if name not in places:
+        for name in changes:
+            if name not in names:
                 _no_field(owner, name)
-            values[places[name]] = each
-        return owner(*values)
+        return owner(*[changes[name] if name in changes else getattr(value, name) for name in names])
 
     return replaced
 

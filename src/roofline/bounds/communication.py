@@ -43,7 +43,7 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, measured_in_words, ratio
 from roofline.bounds.question import OF_ONE_LINE, Question, refuse_idle
 from roofline.bounds.sharding_plans import lay_out
-from roofline.errors import InputError, quoted, suggest
+from roofline.errors import InputError, a_or_an, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.mesh import shape_axes
@@ -878,8 +878,7 @@ def _wanted(kind: str, algorithm: str | Mapping[str, str] | None, sharp: bool) -
     if not sharp:
         return {kind: algorithm} if isinstance(algorithm, str) else algorithm
     if kind != "AllReduce":
-        article = "an" if kind[0] in "AEIOU" else "a"
-        raise InputError(f"the switches add up an AllReduce, and this is {article} {kind}", hint="leave sharp out")
+        raise InputError(f"the switches add up an AllReduce, and this is {a_or_an(kind)}", hint="leave sharp out")
     if isinstance(algorithm, str):
         raise InputError(f"sharp and the algorithm {algorithm} are both asked for", hint="leave one of them out")
     return {**(algorithm or {}), "AllReduce": "in-switch"}
