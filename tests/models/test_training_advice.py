@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from roofline.models import advise_step, serve
 from roofline.models.training import train
 from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, layouts_over_slices, limits
 from roofline.models.training.memory import training_memory
+from roofline.models.training.step import TrainingQuestion
 from roofline.quantity import format_quantity
 from roofline.signatures import spelled
 from tests.models.test_answers_in_full import drawn
@@ -29,6 +31,13 @@ LAYOUTS: dict[str, tuple[str, dict[str, Any]]] = {
     "pipeline": ("llama-3-70b", {"on": "h100:256", "batch_tokens": 2**22, "tensor": 8, "pipeline": 4, "zero": 1}),
     "experts": ("mixtral-8x7b", {"on": "h200:64", "batch_tokens": 2**21, "expert": 8, "checkpoint": "full"}),
 }
+
+
+@cache
+def laid_out(name: str) -> Any:
+    """One of these steps; an answer is not changed, so tests share it."""
+    model, arguments = LAYOUTS[name]
+    return train(model, **arguments)
 
 
 def covered(found: Any, axis: str) -> bool:
@@ -63,8 +72,7 @@ def test_tokens_that_cover_what_stages_send_do_not_follow_the_batch(
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
 def test_limits_hold_on_both_sides(name: str) -> None:
-    model, arguments = LAYOUTS[name]
-    found = train(model, **arguments)
+    found = laid_out(name)
     lines = {limit.axis: limit for limit in limits(found)}
     assert set(lines) == {axis for axis, ways in found.ways.items() if ways > 1}
     for axis in {"data", "fsdp"} & set(lines):
@@ -126,8 +134,7 @@ def test_what_nothing_covers_is_said() -> None:
 
 @pytest.mark.parametrize("name", some(sorted(LAYOUTS), 2))
 def test_each_line_of_advice_is_a_fresh_answer(name: str) -> None:
-    model, arguments = LAYOUTS[name]
-    found = train(model, **arguments)
+    (model, arguments), found = LAYOUTS[name], laid_out(name)
     lines = advise(found)
     assert lines
     gains = [line.gain for line in lines if not line.fits]
@@ -199,10 +206,24 @@ def test_advice_is_an_answer_with_a_table() -> None:
     assert (len(lists), "nothing that was tried helps" in str(lists)) == (0, True)
 
 
+def test_what_is_said_of_a_step_works_each_changed_step_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits, the best mix and advice ask for many of the same: here for nine of 45."""
+    asked: list[str] = []
+    answer = TrainingQuestion.answer
+
+    def noted(question: TrainingQuestion) -> Any:
+        asked.append(repr([getattr(question, each.name) for each in fields(question) if each.name != "model"]))
+        return answer(question)
+
+    monkeypatch.setattr(TrainingQuestion, "answer", noted)
+    str(train("llama-3-70b", on="h100:64", batch_tokens=2**20, tensor=8, pipeline=2, microbatches=16))
+    assert len(asked) == len(set(asked)) > 30
+
+
 def test_kinds_of_advice() -> None:
     """What binds decides: narrower arithmetic, fewer operations again, other chips, what makes it fit."""
     model, arguments = LAYOUTS["pipeline"]
-    said = {line.change for line in advise(train(model, **arguments))}
+    said = {line.change for line in advise(laid_out("pipeline"))}
     assert {"fp8", "schedule zb-h1", "b200 chips"} <= said
     again_full = {line.change for line in advise(train(model, **{**arguments, "checkpoint": "full"}))}
     assert "checkpoint none" in again_full

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from roofline import dtypes
@@ -40,7 +40,7 @@ from roofline.answers import attributes
 from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
-from roofline.frozen import dataclass, replace
+from roofline.frozen import Same, dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.catalog import behind_colon
 from roofline.hardware.machine import Machine
@@ -54,6 +54,7 @@ from roofline.models.serving.advice import ChangeList, changes_table, native_for
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import CHECKPOINT_POLICIES
 from roofline.models.training.question import microbatches_that_fit
+from roofline.models.training.step import TrainingQuestion
 from roofline.quantity import format_change, format_number, format_percent, format_quantity
 from roofline.sections import Headline, Section, paragraph
 from roofline.sizes import LARGEST, is_array, is_one, is_symbol, maximum, product, sums_by_name
@@ -221,7 +222,13 @@ def _fewest_microbatches(found: Training) -> int:
 
 def again(found: Training, **changes: Any) -> Training:
     """Ask for a step anew, with something changed; what was measured is of the step as it is."""
-    made: Training = found.question.vary(**{"measured": None, "microbatches": found.microbatches, **changes}).answer()
+    return _again(Same(found.question), **{"microbatches": found.microbatches, **changes})
+
+
+@lru_cache(maxsize=64, typed=True)
+def _again(question: Same[TrainingQuestion], **changes: Any) -> Training:
+    """Limits, mixes and advice ask for many of the same steps: each is worked out once."""
+    made: Training = question.value.vary(measured=None, **changes).answer()
     return made
 
 
