@@ -290,8 +290,8 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
     method = section.get("quant_method") or ("modelopt" if "quant_algo" in section else None)
     if method is None and (section.get("load_in_4bit") or section.get("load_in_8bit")):
         method = "bitsandbytes"
-    algorithm = str(section.get("quant_algo") or "").upper()
-    if algorithm and method == "fp8":
+    section = {**section, "expert_dtype": section.get("expert_dtype") or expert_dtype}
+    if section.get("quant_algo") and method == "fp8":
         method = "modelopt"
     known = (*_METHODS, *_ONE_FORMAT)
     if not isinstance(method, str) or method not in known:
@@ -299,7 +299,7 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
         raise InputError(f"quantisation method {quoted(method)} is not understood", hint=hint)
     try:
         if method not in _ONE_FORMAT:
-            return _METHODS[method](section, expert_dtype)
+            return _METHODS[method](section)
         storage, kept = _ONE_FORMAT[method]
         found = storage if isinstance(storage, Storage) else storage(section)
         names = [*(section.get(kept) or []), *_ALWAYS_KEPT.get(method, ())]
@@ -310,11 +310,11 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
         raise InputError(f"the {method} section is not of its usual form: {error}", hint="is it cut short?") from error
 
 
-def _fp8(section: Section, expert_dtype: str | None) -> Quantisation:
+def _fp8(section: Section) -> Quantisation:
     dtype = "fp8_e5m2" if section.get("fmt") == "e5m2" else "fp8_e4m3"
     scale = "fp8_e8m0" if section.get("scale_fmt") == "ue8m0" else "fp32"
     storage = Storage(dtype, scale, _block(section), "fp8")
-    wanted = section.get("expert_dtype") or expert_dtype
+    wanted = section.get("expert_dtype")
     if wanted not in (None, "fp8", "fp4"):
         raise InputError(f"expert_dtype {quoted(wanted)} is not understood", hint="known are fp8 and fp4")
     experts = Storage("mxfp4", compute="fp8") if wanted == "fp4" else None
@@ -327,7 +327,7 @@ def _block(section: Section) -> tuple[int, int]:
     return (0, 0) if block is None else (block[0], block[1])
 
 
-def _compressed(section: Section, _: str | None) -> Quantisation:
+def _compressed(section: Section) -> Quantisation:
     groups = section.get("config_groups") or {}
     listed, default = [], None
     for group in groups.values():
@@ -388,7 +388,7 @@ _ALGORITHMS = {
 }
 
 
-def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
+def _modelopt(section: Section) -> Quantisation:
     usual = {"modelopt_fp4": "NVFP4", "modelopt_fp8": "FP8"}.get(str(section.get("quant_method")), "")
     name = str(section.get("quant_algo") or usual).upper()
     ignored = section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert")
@@ -402,7 +402,7 @@ def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
     if not listed:
         wrong = "the quantisation section says mixed precision and lists no layers"
         raise InputError(wrong, hint="it needs quantized_layers")
-    rest = _fp8(section, expert_dtype) if section.get("quant_method") == "fp8" else None
+    rest = _fp8(section) if section.get("quant_method") == "fp8" else None
     if rest is not None:  # the modules it ignores are those NVFP4 leaves in the checkpoint's own fp8
         return Quantisation("modelopt", rest.default, listed=listed, kv=_kv(section))
     return Quantisation("modelopt", None, listed=listed, kept=kept, kv=_kv(section))
@@ -427,7 +427,7 @@ def _integer(section: Section) -> Storage:
     return Storage(f"int{bits}", "fp16", (1, 0 if size == -1 else size), zero=f"int{bits}" if uneven else "")
 
 
-def _integers(section: Section, _: str | None) -> Quantisation:
+def _integers(section: Section) -> Quantisation:
     """Integers in groups, as GPTQ, AWQ and AutoRound store them; others by module, and the head where it says so.
 
     GPTQModel's ``dynamic`` has regular expressions, ``-:`` before those whose modules stay as they are. AutoRound's
@@ -538,7 +538,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, parts)) + r"(?:\..*)?$")
 
 
-def _hqq(section: Section, _: str | None) -> Quantisation:
+def _hqq(section: Section) -> Quantisation:
     """Groups of weights with a scale and a zero point, both in 16 bits unless they are quantised as well."""
     whole = section.get("quant_config") or section
     kept = modules(section.get("skip_modules") or ["lm_head"], _BETWEEN_DOTS)
@@ -592,7 +592,7 @@ def _aqlm(section: Section) -> Storage:
     return Storage(f"int{books * bits // group}", "fp16", (1, 0), table=books * 2**bits * group)
 
 
-def _torchao(section: Section, _: str | None) -> Quantisation:
+def _torchao(section: Section) -> Quantisation:
     """One format for every matrix, or formats by module; older sections name the function in place of its class."""
     kind = section.get("quant_type")
     if isinstance(kind, Mapping):
@@ -667,7 +667,7 @@ _TORCHAO: dict[str, Callable[[Section], Storage]] = {
 }
 
 
-def _quark(section: Section, _: str | None) -> Quantisation:
+def _quark(section: Section) -> Quantisation:
     """AMD's: one format, others by module, and keys and values where its projections' outputs are quantised."""
     section = section.get("quant_config") or section
     general = (section.get("global_quant_config") or {}).get("weight")
@@ -732,11 +732,11 @@ _NOT_MODELLED = ("vptq", "spqr", "higgs", "fp_quant", "sinq", "qoq", "exl2", "ex
 _ALWAYS_KEPT = {"quanto": ("lm_head",)}
 
 #: Readers of the other methods, by the name a section gives them.
-_METHODS: dict[str, Callable[[Section, str | None], Quantisation]] = {
+_METHODS: dict[str, Callable[[Section], Quantisation]] = {
     "fp8": _fp8,
     "compressed-tensors": _compressed,
     **dict.fromkeys(("modelopt", "modelopt_fp4", "modelopt_fp8"), _modelopt),
-    "mxfp4": lambda section, _: Quantisation(
+    "mxfp4": lambda section: Quantisation(
         "mxfp4", None, Storage("mxfp4"), kept=modules(section.get(_NOT_CONVERTED) or [], _BETWEEN_DOTS)
     ),
     "hqq": _hqq,
