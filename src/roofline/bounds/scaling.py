@@ -186,6 +186,7 @@ class Batch:
         ``margin``     the part over what is needed
         ``most``       chips (or slices) on which the given batch scales; ``pods`` as many of the largest torus
         ``ratio``      the time of arithmetic over that of communication at the given batch
+        ``unit``       what each of ``chips`` is: a chip or a slice
     """
 
     chips: int | None = None
@@ -197,6 +198,7 @@ class Batch:
     most: float | None = None
     pods: float | None = None
     ratio: float | None = None
+    unit: str = "chip"
 
     @classmethod
     def of(
@@ -226,7 +228,7 @@ class Batch:
 
     def to_dict(self) -> dict[str, Any]:
         """Every fact under its name, in tokens and chips."""
-        return attributes(self, *(each.name for each in fields(self)))
+        return attributes(self, *(each.name for each in fields(self) if each.name != "unit"))
 
     def pairs(self, what: str) -> list[tuple[str, str]]:
         """What a reader sees: all chips together, the batch that is given, the most chips for it.
@@ -235,17 +237,17 @@ class Batch:
         """
         if is_array(self.chips):
             return []
-        each, lines = what.rpartition(" ")[2], []
+        lines = []
         if self.least is not None and self.chips is not None and self.chips > 1:
             tokens = math.ceil(self.least * (1 - 1e-12)) if math.isfinite(self.least) else self.least
-            lines.append(("the batch", f"{_number(tokens)} tokens on {self.chips:,} {each}s"))
+            lines.append(("the batch", f"{_number(tokens)} tokens on {self.chips:,} {self.unit}s"))
         if self.tokens is not None and self.per is not None:
             holds = "scales" if self.holds else "does not scale"
             said = f"{_number(self.per)} {what}, {holds}: arithmetic takes {_number(self.ratio)} times as long"
             lines.append((f"of {self.tokens:,}", f"{said} as what it has to cover"))
         if self.most is not None:
             pods = "" if self.pods is None else f", {_number(self.pods)} pods"
-            lines.append(("the most", f"{_number(self.most)} {each}s{pods} for {self.tokens:,} tokens"))
+            lines.append(("the most", f"{_number(self.most)} {self.unit}s{pods} for {self.tokens:,} tokens"))
         return lines
 
 
@@ -556,7 +558,7 @@ def _routed(
 
     def batch(value: Any) -> Batch | None:
         found = Batch.of(value, chips, tokens, asked.machine, alone=condition.hides == "weights") if counted else None
-        return replace(found, pods=None) if found is not None and condition.link else found
+        return replace(found, pods=None, unit="slice") if found is not None and condition.link else found
 
     return _Routed(form, what, known, said, batch)
 
