@@ -144,7 +144,7 @@ def test_another_generation_is_said_and_has_the_interval_that_was_measured() -> 
     assert one.source is not None
     assert seen is not None
     assert one.source.transferred_from == OTHER
-    assert one.basis == "h100 and a100 and rtx-pro-6000 and l40s vllm"
+    assert one.basis == "h100, a100, rtx-pro-6000 and l40s vllm"
     same = transfer("contraction", SAME)
     assert same is not None
     own = seen.own["vllm bf16"]
