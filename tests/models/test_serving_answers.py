@@ -394,7 +394,9 @@ def test_both_phases_begin_with_the_first_token_and_each_one_more() -> None:
     asked: dict[str, Any] = {"on": "h100:8", "tensor": 8, "prompt": 4096, "context": 8192}
     found = roofline.llm("llama-3-70b", **asked)
     first, more = (format_quantity(phase.lower, "s") for phase in (found.prefill, found.decode))
-    assert str(found).splitlines()[2] == f"  first token after {first} at best, then {more} for each one more"
+    said = f"  first token after {first} at best, then {more} for each one more"
+    assert str(found).splitlines()[2] == f"{said} at a context of 8,192"
+    assert "for each one more\n" in str(roofline.llm("llama-3-70b", **{**asked, "context": 4096}))
     assert "first tokens of all 4 after" in str(roofline.llm("llama-3-70b", **asked, batch=4))
     assert str(roofline.llm("llama-3-70b", **asked, output=9)).count("first token after") == 1
     assert "first token after" not in str(roofline.llm("llama-3-70b", on="h100", prompt=4096))  # does not fit

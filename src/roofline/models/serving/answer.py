@@ -193,7 +193,10 @@ class Serving(Comparable):
             first, more = (format_amount(phase.lower, "s") for phase in (self.prefill, self.decode))
             tokens = "first token" if self.batch == 1 else f"first tokens of all {self.batch:,}"
             timed = by_what_is_timed(self.incomplete)
-            yield f"{timed}{tokens} after {first} at best, then {more} for each one more"
+            read, after = self.prefill.sizes, self.decode.sizes["context"]
+            other = after != read["prompt"] + read.get("past", 0)
+            at = f" at a context of {format_number(after)}" if other else ""
+            yield f"{timed}{tokens} after {first} at best, then {more} for each one more{at}"
 
     def _of_steps(self) -> Iterator[Section]:
         """What is said of the steps."""
