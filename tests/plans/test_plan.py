@@ -393,6 +393,14 @@ def test_without_machines_those_with_a_price_are_considered_and_named(capsys: py
     assert "considered are the chips with a listed price: h100; --on CHIP,CHIP names others" in capsys.readouterr().out
 
 
+def test_what_does_not_keep_up_has_no_costs_of_tokens_and_no_share_of_prefill() -> None:
+    load = {"rate": 9000.0, "prompt": 512, "output": 64, "formats": ["bf16"]}
+    nearest = plan("llama-3-8b", on=["h100"], count=1, price={"h100": 2.0}, **load).to_dict()["nearest"]
+    assert nearest["largest_rate"] > 0
+    for name in ("cost_per_million_input_tokens", "cost_per_million_output_tokens", "prefill_share", "in_flight"):
+        assert nearest[name] is None
+
+
 def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--rate", "2/s", "--tpot", "1ms"]) == 3
     shown = capsys.readouterr().out

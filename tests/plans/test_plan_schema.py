@@ -27,6 +27,7 @@ SMALL = "plan llama-3-8b --on h100 --count 1 --prompt 512 --formats bf16"
 OTHERS = [
     f"{SMALL} --rate 2/s --output 64 --estimate --prices h100=2",
     f"{SMALL} --rate 2/s --output 64 --tpot 1us",
+    f"{SMALL} --rate 9000/s --output 64 --prices h100=2",
     f"{SMALL} --rate 2/s --output 1 --explain",
     f"{SMALL} --rate trace.csv --output 64 --draft 2 --disaggregate",
     "plan llama-3-70b --on h100 --count 1 --rate 1/s --prompt 512 --output 64 --formats bf16",

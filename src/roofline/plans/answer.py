@@ -832,6 +832,8 @@ class DeploymentPlan(Answer):
         each = choice.deployment
         gaps = ("per_token", "token_gap") if self.asked.load.output > 1 else ()
         times = attributes(choice, "first_token", *gaps, "end_to_end", "largest_rate", "in_flight", "prefill_share")
+        if choice.first_token is None:  # not under this load
+            times |= {"largest_rate": choice.largest_rate or None, "in_flight": None, "prefill_share": None}
         draft = self.asked.drafts.of(each.replica.draft)
         low, high = self.cost_intervals.get(each, (None, None))
         return {

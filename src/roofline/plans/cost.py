@@ -142,8 +142,8 @@ def cost_interval(search: Search, group: Sequence[Replica]) -> tuple[float, floa
 
 
 def plain_costs(asked: PlanQuestion, choice: Assessment) -> dict[str, Any]:
-    """Costs of tokens under stable keys; None where no price or no TDP is known, or nothing can be served."""
-    both = million_tokens(asked, choice) if choice.largest_rate else {}
+    """Costs of tokens under stable keys; None where no price or no TDP is known, or the load cannot be served."""
+    both = {} if choice.first_token is None else million_tokens(asked, choice)
     found: dict[str, Any] = {"power": power(asked, choice.deployment)}
     for name in ("input", "output"):
         cost = both.get(name, MillionCost(None, None, None))
