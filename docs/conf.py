@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from sphinx.addnodes import desc_parameterlist, pending_xref
+from sphinx.pycode.parser import Parser
 from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTransform
 
 import roofline
@@ -31,6 +32,7 @@ html_math_renderer = "drawn"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_use_type_comments = False  # types are annotations: the source is not read for others
 autodoc_default_options = {"members": True, "undoc-members": False, "exclude-members": "KINDS, INSTEAD"}
 toc_object_entries_show_parents = "hide"  # the contents at the side have little room
 python_use_unqualified_type_names = True
@@ -186,14 +188,18 @@ def with_roles(app, pagename, templatename, context, doctree):
     context["body"] = body.replace('<dl>\n<dd><em class="sig-param', '<dl role="none">\n<dd><em class="sig-param')
 
 
-#: Steps of a build for translations, LaTeX, C and C++: each looks through all pages. A check has nothing for them; the
-#: pages that readers get take the captions of the contents from one of them.
-_IDLE = ("sphinx.transforms.i18n", "sphinx.builders.latex.transforms", "sphinx.domains.c", "sphinx.domains.cpp")
+#: Steps of a build for translations, LaTeX, C, C++ and pictures of the web: each looks through all pages. A check has
+#: nothing for them; the pages that readers get take the captions of the contents from one of them.
+_IDLE = (
+    "sphinx.transforms.i18n", "sphinx.builders.latex.transforms", "sphinx.domains.c", "sphinx.domains.cpp",
+    "sphinx.transforms.post_transforms.images",
+)  # fmt: skip
 
 
 def for_a_check(app):
-    """Take no idle step, and make no index of words, in a build that only checks the pages."""
+    """Take no idle step, and make no index of words or of source lines, in a build that only checks the pages."""
     if app.tags.has("check"):
+        Parser.parse_definition = lambda parser: None
         for steps in (app.registry.transforms, app.registry.post_transforms):
             steps[:] = [step for step in steps if step.__module__ not in _IDLE]
         app.builder.search = False
