@@ -237,7 +237,7 @@ class Trace:
     @property
     def mean(self) -> float:
         """The mean rate."""
-        return sum(rate * (end - start) for rate, start, end in self._stretches()) / self.seconds
+        return sum(rate * (end - start) for rate, (start, end) in self._stretches()) / self.seconds
 
     def replicas(self, each: float) -> list[tuple[float, int]]:
         """The fewest replicas of ``each`` requests a second: from when on, and how many; equal ones are one."""
@@ -250,10 +250,10 @@ class Trace:
 
     def _counts(self, each: float) -> list[tuple[int, float, float]]:
         """The fewest replicas in each stretch of time."""
-        return [(max(1, math.ceil(rate / each * (1 - 1e-12))), *ends) for rate, *ends in self._stretches()]
+        return [(max(1, math.ceil(rate / each * (1 - 1e-12))), *ends) for rate, ends in self._stretches()]
 
-    def _stretches(self) -> list[tuple[float, float, float]]:
-        return [(rate, *ends) for rate, ends in zip(self.rates, pairwise(self.times), strict=True)]
+    def _stretches(self) -> Iterator[tuple[float, tuple[float, float]]]:
+        return zip(self.rates, pairwise(self.times), strict=True)
 
 
 def _figure(path: str, line: int, row: Sequence[str], at: int) -> float:
