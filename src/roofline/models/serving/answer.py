@@ -947,11 +947,11 @@ def serve(
     prefill = step_bound(described, "prefill", batch=batch, prompt=prompt, **options) if reads else None
     if not reads and not described.causal:
         raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
-    after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
+    read = 0 if prompt is None else as_size(prompt) + as_size(options.get("past", 0))
+    after = read if context is None else context
     decodes = described.causal and phase != "prefill"
     decode = step_bound(described, "decode", batch=batch, context=after, **later) if decodes else None
-    read = as_size(prompt) + as_size(options.get("past", 0)) if prefill is not None else 0
-    if decode is not None and isinstance(after, int) and isinstance(read, int) and after < read:
+    if prefill and decode and isinstance(after, int) and isinstance(read, int) and after < read:
         said = f"decode of other sequences: {after:,} tokens of context are fewer than the {read:,} that prefill leaves"
         decode = replace(decode, assumptions=(*decode.assumptions, Assumption("model", said)))
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}

@@ -352,7 +352,9 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
         "assumptions": here.assumptions,
     }  # fmt: skip
     if is_size:
-        return _with_assumptions(by_whole_numbers(_Unknown(asked_of, for_), said["time"], said))
+        found = by_whole_numbers(_Unknown(asked_of, for_), said["time"], said)
+        # what is assumed of the step that was found, in place of that of one token
+        return found if found.answer is None else replace(found, assumptions=found.answer.assumptions)
     names = named_rates(machine)
     for_ = next((name for name in (for_, for_.lower(), LEVEL_SYNONYMS.get(for_.lower())) if name in names), for_)
     if for_ not in names:
@@ -365,8 +367,3 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
     if math.isclose(unknown.floor(value), said["time"], rel_tol=1e-9):
         return TimeSolution(**said, value=value, bound_by=use.resource, answer=unknown.at(value))
     return by_rates(unknown, said["time"], said)
-
-
-def _with_assumptions(found: TimeSolution) -> TimeSolution:
-    """What is assumed of the step that was found, in place of that of one token."""
-    return found if found.answer is None else replace(found, assumptions=found.answer.assumptions)
