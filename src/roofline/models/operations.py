@@ -302,6 +302,11 @@ def _check_room(model: Model, step: ForwardPass, images: Size, tokens: int) -> N
         raise SizeError(wrong, hint=f"image tokens are part of the prompt{needed}")
 
 
+def matrix_flops(ops: Iterable[Op]) -> Size:
+    """FLOPs of the matrix products of all layers."""
+    return sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+
+
 def activation_bytes(ops: Sequence[Op]) -> Size:
     """The most bytes of intermediates alive at once while operations run in this order; the last one's result stays."""
     last = {tensor.ident: index for index, op in enumerate(ops) for tensor in (*op.writes, *op.reads)}

@@ -22,7 +22,7 @@ from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.recurrent import ChannelMix
 from roofline.models.blocks.residual import IdleBlocks
 from roofline.models.description import Block, Model
-from roofline.models.operations import prefill
+from roofline.models.operations import matrix_flops, prefill
 from roofline.models.serving.step import formats_in_words, needs
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, incomplete
@@ -273,7 +273,7 @@ def summary(
     conventions = taken_from(options, "minimal")
     ops = prefill(model, batch=batch, prompt=prompt, **options)
     moved = traffic(ops, conventions.policy, conventions.tile)
-    flops = sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+    flops = matrix_flops(ops)
     loaded = sum(work.total("bytes") * op.repeat for op, work in zip(ops, moved, strict=True))
     stored, kv = model.in_format(options.get("activations") or model.dtype), options.get("kv")
     # a token adds less after some hundred thousand, when windows are full

@@ -54,6 +54,11 @@ class Weight(NamedTuple):
         """Parameters it holds."""
         return prod(self.shape)
 
+    @property
+    def is_of_experts(self) -> bool:
+        """Whether it has a part for each expert: a matrix or a bias of each."""
+        return self.kind == "expert" or (self.kind == "bias" and len(self.shape) == 2)
+
 
 def where(has: Any, *weights: Weight) -> tuple[Weight, ...]:
     """Weights of a part that a block has, or none of them.

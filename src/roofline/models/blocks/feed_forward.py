@@ -318,11 +318,8 @@ class MixtureOfExperts(Block):
         return (*found, *where(self.shared_gate, Weight(f"{shared}_gate", (1, self.inputs), "router")))
 
     def active(self) -> int:
-        total = 0
-        for weight in self.weights():
-            routed = weight.kind == "expert" or (weight.kind == "bias" and len(weight.shape) == 2)
-            total += weight.elements // self.count * self.top_k if routed else weight.elements
-        return total
+        parts = ((each.elements, each.is_of_experts) for each in self.weights())
+        return sum(count // self.count * self.top_k if is_routed else count for count, is_routed in parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         exchange, every = self.exchange, x

@@ -32,7 +32,7 @@ from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import ForwardPass
-from roofline.models.operations import forward_pass
+from roofline.models.operations import forward_pass, matrix_flops
 from roofline.models.training.passes import forward
 from roofline.models.training.stage import check_trained
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
@@ -281,8 +281,7 @@ def _with_attention(found: TokenBudget) -> list[str]:
     length = min(ATTENTION_AT, found.model.context or ATTENTION_AT)
     dtype = found.model.dtype
     step = ForwardPass(1, length, wanted=None, activations=dtype, kv=dtype)
-    ops = forward(forward_pass(found.model, step))
-    work = 3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+    work = 3 * matrix_flops(forward(forward_pass(found.model, step)))
     times = float(work / (found.flops_per_token * length))
     if times < 1.001:
         return []

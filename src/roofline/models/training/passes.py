@@ -31,6 +31,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Mesh
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.ops.collectives.routing import TopKRouting
+from roofline.quantity import agree, in_a_row
 from roofline.signatures import either
 from roofline.sizes import LARGEST, Size, exact_div, is_zero
 from roofline.work import Op, Tensor, Work, with_tensors
@@ -109,8 +110,9 @@ def policy(name: str | int) -> Recomputation:
         lists = either(f"roofline sweep MODEL … --checkpoint {name}", f"sweep(…, checkpoint={[*modules]})")
         raise InputError(wrong, hint=f"sweep takes several, one row each: {lists}")
     if len(modules) > 1 or (modules and modules[0] in MODULES):
-        said = f"{', '.join(modules[:-1])} and {modules[-1]} are" if len(modules) > 1 else f"{modules[0]} is"
-        says = f"{said} run again and their results not kept, the rest is kept"
+        says = (
+            f"{in_a_row(modules)} {agree(len(modules), 'are')} run again and their results not kept, the rest is kept"
+        )
         return Recomputation(",".join(modules), _inside(modules), says, modules=modules)
     if name not in CHECKPOINT_POLICIES:
         hint = suggest(str(name), [*CHECKPOINT_POLICIES, *MODULES], what="checkpointing policies")

@@ -401,7 +401,7 @@ def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) ->
     table = model.vocabulary * model.width
     weights = [(each.weight, len(each.layers) * each.weight.elements) for each in model.layer_weights(among=held)]
     total = sum(count for _, count in weights)
-    experts = sum(count for w, count in weights if w.kind == "expert" or (w.kind == "bias" and len(w.shape) == 2))
+    experts = sum(count for weight, count in weights if weight.is_of_experts)
     if first:
         total += table + block_parameters(model.before)
     if last:

@@ -40,7 +40,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import HAS, TRAINING, refuse_algorithm, refuse_idle
 from roofline.models.operation_builder import ForwardPass
-from roofline.models.operations import forward_pass
+from roofline.models.operations import forward_pass, matrix_flops
 from roofline.models.parallelism.block_splitting import check_experts, split_by_layout
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes, refuse_more
 from roofline.models.parallelism.schedules import Schedule, check_schedule, schedule
@@ -418,12 +418,12 @@ def _model_flops(ops: Sequence[Op], rank: int | None) -> Size:
 
     A product with a frozen matrix has no gradient of the matrix, and ahead of all adapters none of its input.
     """
-    total = 3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+    total = 3 * matrix_flops(ops)
     if rank is None:
         return total
     trained = adapters(ops)
     above = above_gradients(ops, trained)
-    less = sum(op.work.total("flops", "matrix") * op.repeat for op in ops if is_frozen(op, trained))
+    less = matrix_flops(op for op in ops if is_frozen(op, trained))
     return total - less - sum(op.work.total("flops", "matrix") for op in ops if (op.group, op.where) in above)
 
 
