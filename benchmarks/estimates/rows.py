@@ -268,6 +268,16 @@ def _experts(row: dict[str, str], chip: str, library: str) -> Group | None:
     return Group(chip, "experts", dtype, library, ", ".join(words), version=row["version"])
 
 
+def _of_heads(row: dict[str, str], chip: str, library: str) -> Group | None:
+    """Products of latent attention with a weight for each head, before it and behind it."""
+    dtype = NAMES[row["bmm_dtype"]][0]
+    before = row["op_name"].endswith("pre")
+    row |= {"dtype": dtype, "sub": row["bmm_dtype"], "m": row["num_tokens"], "nb": row["num_heads"]}
+    row["n"], row["k"] = (str(LATENT_VALUE), str(EXPANDED_VALUE))[:: 1 if before else -1]
+    kernel = "quantised_batched_contraction" if dtype == "fp8" else "batched_contraction"
+    return Group(chip, kernel, dtype, library, "", version=row["version"])
+
+
 #: Groups of the second table's rows.
 MORE: dict[str, Callable[[dict[str, str], str, str], Group | None]] = {
     "custom_allreduce": _custom_all_reduce,
@@ -275,6 +285,7 @@ MORE: dict[str, Callable[[dict[str, str], str, str], Group | None]] = {
     "generation_mla": _latent,
     "encoder_attention": _unmasked,
     "moe": _experts,
+    "mla_bmm": _of_heads,
 }
 
 
@@ -293,9 +304,10 @@ def column(rows: Sequence[Mapping[str, str]], name: str, default: float = 0.0) -
 
 
 def contraction_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """m, n, k and bytes of elements."""
+    """m, n, k, batch where it is not always one, and bytes of elements."""
     a, b = FORMATS.get(rows[0]["sub"], FORMATS["bfloat16"])
-    sizes = {name: column(rows, name) for name in "mnk"}
+    batch = column(rows, "nb", 1.0)
+    sizes = {name: column(rows, name) for name in "mnk"} | ({"batch": batch} if batch.max() > 1 else {})
     return {**sizes, "a_bytes": sizes["m"] * 0 + a, "b_bytes": sizes["m"] * 0 + b, "out_bytes": sizes["m"] * 0 + 2}
 
 
@@ -498,6 +510,8 @@ def tokens_hit(load: Any, tokens: int) -> tuple[Any, float]:
 SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {
     "contraction": contraction_shapes,
     "quantised_contraction": contraction_shapes,
+    "batched_contraction": contraction_shapes,
+    "quantised_batched_contraction": contraction_shapes,
     "prefill_attention": attention_shapes,
     "decode_attention": attention_shapes,
     "unmasked_attention": unmasked_shapes,

@@ -73,14 +73,12 @@ def contraction(s: Numbers, c: Numbers) -> float:
             one = norm(multiply, load, 3) + c["tile_overhead"] + written
             even, whole = max(tiles / CHIP.cores, 1), math.ceil(tiles / CHIP.cores)
             waves = even + c["wave_quantisation"] * (whole - even)
-            busy = min(tiles, CHIP.cores)
-            stream, cores = c["memory_efficiency"] * CHIP.bandwidth, busy * c["core_memory_rate"]
-            memory = (a + b + out - kept) / min(stream, cores) + kept / min(3 * stream, cores)
-            added = c["split_overhead"] + 8 * split * m * n / (c["core_l2_rate"] * busy) if split > 1 else 0
+            memory = (a + b + out - kept + kept / 3) / (c["memory_efficiency"] * CHIP.bandwidth)
+            sums = 8 * tile_rows * tile_columns * even / c["core_l2_rate"]
+            added = c["split_overhead"] + sums if split > 1 else 0
             times.append(norm(waves * one, memory, c["overlap_exponent"]) + added)
     least, width = min(times), c["choice_width"]
-    soft = least * (1 - width * math.log(sum(math.exp(-(each / least - 1) / width) for each in times)))
-    soft = max(soft, least / 2)
+    soft = least * max(sum((least / each) ** (1 / width) for each in times) ** -width, 0.5)
     working = min(2 * m * n * k / CHIP.matrix_peak / c["compute_efficiency"] / soft, 1)
     return soft * (1 + c["throttle"] * working**2 * soft / (soft + 600e-6)) + c["launch_time"]
 

@@ -9,11 +9,11 @@ from benchmarks.estimates.shared_constants import fit_family
 from roofline import bound
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.contraction import STATED_TILES
-from roofline.estimates.estimator import Estimator, kernels_of
+from roofline.estimates.estimator import Estimator, KernelRun, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
 from roofline.estimates.transfer import CORES, stated_policy
-from roofline.hardware import chip
+from roofline.hardware import chip, chips
 
 A100 = ChipFigures(108, 312e12, 2.039e12, 42e6)
 
@@ -66,25 +66,30 @@ def test_one_tile_takes_as_long_for_one_row_as_for_all_of_its_rows() -> None:
         ("sglang fp8 sm120", 1, 64, 128, 128),
     ],
 )
-def test_a_product_runs_the_tile_that_the_librarys_code_states(
+def test_a_product_runs_the_tile_that_the_librarys_code_states_or_one_of_larger_products(
     policy: str, m: int, n: int, rows: int, columns: int
 ) -> None:
     """Where nothing but arithmetic counts, the time is that of whole tiles in whole waves."""
+    tiles = [tile for most_rows, most_columns, tile in STATED_TILES[policy] if m <= most_rows and n <= most_columns]
+    assert tiles[0] == (rows, columns)
     model = KERNELS["quantised_contraction"]
-    fast = {"core_l2_rate": 2e12, "core_memory_rate": 2e12, "quantise.rate": 5e13, "quantise.row_time": 1e-13}
+    fast = {"core_l2_rate": 2e12, "quantise.rate": 5e13, "quantise.row_time": 1e-13}
     none = {
         "launch_time": 3e-7,
         "tile_overhead": 1e-8,
         "epilogue": 1e-13,
         "throttle": 1e-3,
+        "choice_width": 1e-3,
         "quantise.launch_time": 1e-8,
     }
     values = {**model.defaults(), **fast, **none, "wave_quantisation": 1.0, "overlap_exponent": 12.0}
     one = ChipFigures(4, 1e12, 1e14, 1e9)
     shapes = {"m": m, "n": n, "k": 65536.0, "a_bytes": 1.0, "b_bytes": 1.0}
-    waves = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) / one.cores)
-    tile = 2 * rows * columns * 65536 / (one.matrix_peak / one.cores * values["compute_efficiency"])
-    assert float(model.times(shapes, one, values, policy)) == pytest.approx(waves * tile, rel=0.02)
+    rate = one.matrix_peak / one.cores * values["compute_efficiency"]
+    least = min(
+        np.ceil(np.ceil(m / rows) * np.ceil(n / columns) / one.cores) * 2 * rows * columns for rows, columns in tiles
+    )
+    assert float(model.times(shapes, one, values, policy)) == pytest.approx(least * 65536 / rate, rel=0.02)
 
 
 def test_every_product_has_a_stated_tile_and_every_table_a_chip() -> None:
@@ -130,7 +135,7 @@ def test_libraries_with_stated_tiles_share_what_is_the_chips() -> None:
         others = [each for each in held if each.chip == one.chip and each is not one]
         assert others, one.name
         shared = [name for name in model.defaults() if name not in model.own(one.policy)]
-        assert len(shared) == 9
+        assert len(shared) == 8
         assert all(each.values[name] == one.values[name] for each in others for name in shared), one.name
 
 
@@ -172,3 +177,49 @@ def test_marlin_takes_the_least_tile_that_rows_do_not_fill() -> None:
     small, same, larger = grouped([40.0, 43.0, 44.0], 1000.0, "marlin")
     assert small == pytest.approx(same, rel=1e-3)
     assert larger > 1.1 * same
+
+
+def test_only_kernels_that_no_graph_started_hide_their_start() -> None:
+    hidden = [record for record in shipped() if record.policy.endswith(FROM_HOST)]
+    assert {record.chip for record in hidden if not record.kernel.startswith("latent")} == {"b60"}
+    assert all(record.state.startswith("no graph") for record in hidden)
+    assert {record.library for record in hidden} == {"vllm"}
+
+
+def test_a_policy_from_the_host_is_chosen_only_where_no_graph_was_timed() -> None:
+    model = KERNELS["prefill_attention"]
+    shapes = {"batch": 1.0, "heads": 32.0, "kv_heads": 8.0, "head_size": 128.0, "kv_bytes": 2.0}
+    sizes = {name: np.full(40, value) for name, value in shapes.items()} | {"length": np.geomspace(16, 8192, 40)}
+    policy = f"128x128 {FROM_HOST}"
+    rows = Rows(sizes, model.times(sizes, A100, {**model.defaults(), "launch_time": 2e-4}, policy), A100)
+    assert [fit_family(model, [rows], from_host=[started])[0].policy == policy for started in (True, False)] == [
+        True,
+        False,
+    ]
+
+
+#: Rows, columns and depths of products: on both sides of where tables of tiles change.
+SIZES = (
+    [1, 8, 16, 17, 32, 33, 64, 65, 128, 129, 256, 257, 512, 1024, 4096, 8192],
+    [64, 96, 128, 256, 1024, 1280, 1281, 4096, 4097, 8192, 8193, 16384, 16385, 32768],
+    [64, 512, 4096, 16384, 28672],
+)
+FORMATS = [
+    ("contraction", "bf16", "", 2, 2), ("contraction", "int8", "weights only", 2, 1),
+    ("contraction", "int4", "weights only", 2, 0.5), ("quantised_contraction", "fp8", "", 1, 1),
+    ("quantised_contraction", "fp8", "block scales", 1, 1), ("quantised_contraction", "nvfp4", "", 0.5625, 0.5625),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
+@pytest.mark.parametrize(("kernel", "dtype", "path", "a_bytes", "b_bytes"), FORMATS)
+def test_no_product_takes_less_as_it_grows(
+    library: str, kernel: str, dtype: str, path: str, a_bytes: float, b_bytes: float
+) -> None:
+    m, n, k = np.meshgrid(*(np.array(sizes, float) for sizes in SIZES), indexing="ij")
+    shapes = {"m": m, "n": n, "k": k, "batch": 1.0, "a_bytes": a_bytes, "b_bytes": b_bytes, "out_bytes": 2.0}
+    estimator, run = Estimator(library), KernelRun(kernel, dtype, path, shapes, ())
+    expected = [estimator.kernel(run, one) for one in chips() if estimator.sources(run, one)]
+    for one in expected:
+        for side in range(3):
+            assert (np.diff(np.asarray(one.value), axis=side) >= 0).all(), (one.basis, "mnk"[side])

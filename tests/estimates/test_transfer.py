@@ -21,6 +21,7 @@ from roofline.estimates.transfer import (
     OTHER,
     OUTSIDE,
     SAME,
+    boost,
     clock,
     clock_held,
     distance,
@@ -73,7 +74,9 @@ def test_a_generation_takes_its_own_constants_by_clock_and_power(on: str, source
             for name, ratio in {
                 **dict.fromkeys(("launch_time", "tile_overhead", "split_overhead"), cycle),
                 "core_l2_rate": min(power, 1.0) / cycle,
-                "compute_efficiency": power,
+                "compute_efficiency": min(
+                    power, max(1.0, boost(chip(on).name, *chip(on).match) / kept.values["compute_efficiency"])
+                ),
             }.items()
             if ratio != pytest.approx(1.0)
         }
@@ -222,6 +225,15 @@ def test_a_board_reaches_what_its_power_and_boost_allow(on: str, best: float) ->
 def test_only_a_geforce_board_goes_beyond_its_stated_clock() -> None:
     held = {on: clock_held(chip(on)) for on in ("rtx-4090", "rtx-6000-ada", "l20", "rtx-3090", "a40")}
     assert [on for on, share in held.items() if share is not None and share > 1] == ["rtx-4090", "rtx-3090"]
+
+
+def test_spare_power_takes_no_board_beyond_its_clock() -> None:
+    model, full = KERNELS["contraction"], ChipFigures(132, 989e12, 3.35e12, 5e7)
+    few = ChipFigures(78, 148e12, 4e12, 5e7)
+    for share, expected in ((0.7, 0.88), (0.95, 1.0), (1.1, 1.1)):
+        values = {**model.defaults(), "compute_efficiency": share}
+        moved = on_another_chip(model, values, full, few, chip("h100"), chip("h20"))
+        assert moved["compute_efficiency"] == pytest.approx(expected, abs=0.01)
 
 
 def test_a_jetson_has_the_larger_cores_of_its_generation() -> None:

@@ -116,6 +116,7 @@ KINDS = (
     KernelKind("products, bf16", ("contraction",), lambda one: one.dtype == "bf16" and one.library != "torch"),
     KernelKind("products, fp8, with the quantiser", ("quantised_contraction",), lambda one: one.dtype == "fp8"),
     KernelKind("products, nvfp4, with the quantiser", ("quantised_contraction",), lambda one: one.dtype == "nvfp4"),
+    KernelKind("small products of a batch", ("batched_contraction", "quantised_batched_contraction")),
     KernelKind("prefill attention", _PREFILL, lambda one: _plain(one) and not one.path),
     KernelKind("prefill attention, fp8 cache", _PREFILL, _narrow_cache),
     KernelKind("decode attention", _DECODE, _plain),

@@ -75,7 +75,10 @@ def in_words(sizes: Sequence[str]) -> str:
 
 
 #: Names that users have for kernels, in what they read.
-CALLED = {"contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul"}
+CALLED = {
+    "contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul",
+    "batched_contraction": "batched matmul", "quantised_batched_contraction": "quantised batched matmul",
+}  # fmt: skip
 
 
 def kernel_in_words(kernel: str, path: str = "") -> str:

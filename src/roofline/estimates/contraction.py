@@ -8,18 +8,20 @@ pieces. For every choice of tile and split::
     mma    = 2 · tm · tn · (k/s) / (peak/cores · compute_efficiency)
     load   = (tm · bytes_A + tn · bytes_B) · (k/s) / core_l2_rate
     tile   = (mma³ + load³)^⅓ + tile_overhead + epilogue · tm · tn · bytes_out
-    memory = cold bytes / min(memory_efficiency · B/s, tiles · core_memory_rate)
+    memory = (cold bytes + warm bytes / 3) / (memory_efficiency · B/s)
     T      = ((waves · tile)^p + memory^p)^(1/p) + split cost
 
-The time is the soft minimum over the choices, plus the launch. Long kernels are slower as far as they keep the units
-busy, which is what takes power::
+The time is the soft minimum over the choices, ``(Σ T^(−1/width))^(−width)``, plus the launch. No time of a choice falls
+as a size grows, nor does this minimum. Long kernels are slower as far as they keep the units busy, which is what takes
+power::
 
     T · (1 + throttle · busy² · T / (T + 600 µs)),    busy = FLOPs / (peak · compute_efficiency · T), at most 1
 
-``policy`` says which choices a
-library has: ``search`` (all), ``nosplit``, ``bucket`` (the tile's rows follow from m), ``big`` (large tiles only), or
-``128x128`` (one tile for all shapes, as CUTLASS on consumer Blackwell). ``from the host`` no graph was timed. Where a
-library's code states the tile of a product, that tile is the only choice: :data:`STATED_TILES`.
+``policy`` says which choices a library has: ``search`` (all), ``nosplit``, ``bucket`` (tiles of as many rows as the
+product has at least, or 128), ``big`` (of as many columns too), or ``128x128`` (one tile for all shapes, as CUTLASS on
+consumer Blackwell). ``from the host`` no graph was timed. Where a library's code states the tile of a product, the
+choices are that tile and those that it states for larger products, :data:`STATED_TILES`: no product takes longer than
+one with more rows or columns.
 
 Sources: a model of our own; tiles, waves and split-k as in NVIDIA, "Matrix Multiplication Background User's Guide";
 stated tiles from the code of vLLM and SGLang (Apache-2.0), ``cutlass_gemm_sm…_fp8_dispatch`` and
@@ -50,6 +52,11 @@ from roofline.estimates.kernel_model import (
 from roofline.frozen import NamedTuple, Same
 from roofline.lazy import np
 
+#: The path of products in fp8 with a scale for each block of a weight.
+BLOCK_SCALES = "block scales"
+#: Most elements of a weight of a batch, one for each head as latent attention absorbs them, whose products have kernels
+#: of their own: measured were weights of 128 × 512.
+BATCHED_WEIGHT = 2**17
 #: Rows and columns of an output tile.
 TILES = (
     (16, 64), (16, 128), (32, 64), (32, 128), (64, 32), (64, 64), (64, 128), (64, 256),
@@ -57,16 +64,16 @@ TILES = (
 )  # fmt: skip
 #: Into how many pieces the depth is cut.
 SPLITS = (1, 2, 4, 8, 16)
-#: How sharply a repeated call loses operands that its cache cannot hold.
-SHARPNESS = 8.0
+#: How sharply a repeated call loses operands that its cache cannot hold, and how much faster a cache brings them.
+SHARPNESS, CACHE_SPEEDUP = 8.0, 3.0
 ANY = float("inf")
 _HOPPER = (
     *((16, ANY, (16, 64)), (64, 1280, (16, 64)), (64, ANY, (64, 64))),
     *((128, ANY, (64, 128)), (ANY, ANY, (128, 128))),
 )
 #: Tiles of products in fp8, as libraries' code states them, by library, format and generation of cores: that of the
-#: first line that a product's rows and columns do not exceed. Small products on Hopper run transposed: 16 rows fill a
-#: tile.
+#: first line that a product's rows and columns do not exceed, and behind it those of larger products. Small products on
+#: Hopper run transposed: 16 rows fill a tile.
 STATED_TILES: dict[str, tuple[tuple[float, float, tuple[int, int]], ...]] = {
     "vllm fp8 sm89": (
         *((16, 8192, (16, 64)), (16, 16384, (16, 128)), (16, ANY, (32, 64))),
@@ -92,7 +99,7 @@ STATED_TILES: dict[str, tuple[tuple[float, float, tuple[int, int]], ...]] = {
 TILES_A_CORE = {f"8 tiles a core {FROM_HOST}": 8}
 PRODUCT_POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
 #: Policies whose choices depend on the product's rows and columns.
-LIMITED = ("bucket", "big")
+LIMITED = ("bucket", "big", *STATED_TILES)
 #: Shapes of a product, each with its value where it is left out.
 SHAPES = {**dict.fromkeys(("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"), 1.0), BESIDE: 0.0}
 #: Products worked out at once: with all their choices they stay in a core's own cache.
@@ -106,7 +113,6 @@ CONSTANTS = (
     ModelConstant(
         "core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, True, "peak"
     ),
-    ModelConstant("core_memory_rate", "B/s", "rate at which one core streams from memory", 8e10, 3e9, 2e12),
     ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.4, 0.01, 1.0, own=True),
     ModelConstant("epilogue", "s/B", "time to write a byte of a tile", 2e-11, 1e-13, 1e-9),
     ModelConstant("activation_cache_share", "", "cache that keeps A and C between calls, as a share", 0.5, 0.01, 20.0),
@@ -122,27 +128,24 @@ CONSTANTS = (
 @cache
 def _choices(policy: str) -> tuple[Any, Any, Any]:
     """Tile rows, tile columns and splits of the choices of a policy for any shape, each as a row."""
-    splits = SPLITS[:1] if policy in ("nosplit", "128x128") else SPLITS
     tiles = ((128, 128),) if policy == "128x128" else TILES
+    if policy in STATED_TILES:
+        tiles = tuple(sorted({tile for *_, tile in STATED_TILES[policy]}))
+    splits = SPLITS[:1] if policy in ("nosplit", "128x128", *STATED_TILES) else SPLITS
     every = np.array([(rows, columns, split) for rows, columns in tiles for split in splits], float)
     return every[:, 0][None, :], every[:, 1][None, :], every[:, 2][None, :]
-
-
-def _stated(policy: str, m: Array, n: Array) -> tuple[Any, Any, Any]:
-    """Tile rows, tile columns and splits of the one choice that a library's code states for each product."""
-    lines = STATED_TILES[policy]
-    first = [(m <= most_rows) & (n <= most_columns) for most_rows, most_columns, _ in lines]
-    rows, columns = (np.select(first, [float(tile[side]) for *_, tile in lines]) for side in (0, 1))
-    return rows, columns, np.ones_like(rows)
 
 
 def _legal(policy: str, m: Array, n: Array, choices: tuple[Any, Any, Any]) -> Any:
     """Which choices a policy of :data:`LIMITED` leaves for each product."""
     rows, columns, _ = choices
+    if policy in STATED_TILES:
+        legal: Any = False
+        for most_rows, most_columns, tile in STATED_TILES[policy]:
+            legal = legal | ((rows == tile[0]) & (columns == tile[1]) & (m <= most_rows) & (n <= most_columns))
+        return legal
     wanted = np.clip(2.0 ** np.ceil(np.log2(np.maximum(m, 16))), 16, 128)
-    if policy == "bucket":
-        return (rows == wanted) | ((wanted >= 128) & (rows >= 128))
-    return (rows >= np.minimum(128, wanted)) & (columns >= np.minimum(128, n))
+    return (rows >= wanted) & ((columns >= np.minimum(128, n)) | (policy == "bucket"))
 
 
 class _Products(NamedTuple):
@@ -152,10 +155,9 @@ class _Products(NamedTuple):
     loaded: Array
     depth: Array
     written: Array
-    tiles_at_once: Array
     full_waves: Array
     waves: Array
-    pieces: Array
+    summed: Array
     is_split: Array
     legal: Any
     activations: Array
@@ -201,21 +203,21 @@ def _few_products(shapes: Same[Shapes], cores: float, policy: str) -> tuple[tupl
 
 def _products(sizes: Sequence[Array], cores: float, policy: str) -> _Products:
     m, n, k, batch, a_bytes, b_bytes, out_bytes, beside = sizes
-    choices = rows, columns, split = _stated(policy, m, n) if policy in STATED_TILES else _choices(policy)
+    choices = rows, columns, split = _choices(policy)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
     a, b, out = batch * m * k * a_bytes, batch * k * n * b_bytes, batch * m * n * out_bytes
     whole = a + b + out
     return _Products(
         2 * rows * columns, rows * a_bytes + columns * b_bytes, k / split, rows * columns * out_bytes,
-        np.minimum(tiles, cores), np.ceil(tiles / cores), np.maximum(tiles / cores, 1), 8 * split * batch * m * n,
-        split > 1, _legal(policy, m, n, choices) if policy in LIMITED else None, a + out, b, whole, whole + beside,
+        np.ceil(tiles / cores), np.maximum(tiles / cores, 1), 8 * rows * columns, split > 1,
+        _legal(policy, m, n, choices) if policy in LIMITED else None, a + out, b, whole, whole + beside,
         (2 * batch * m * n * k)[:, 0],
     )  # fmt: skip
 
 
 def _time_and_memory(of: _Products, chip: ChipFigures, cores: float, c: Values) -> tuple[Array, Array]:
     """Seconds of products without their launch, and those of memory at the best choice; a choice is a column."""
-    busy, quantised = of.tiles_at_once, c["wave_quantisation"]
+    quantised = c["wave_quantisation"]
     waves = (1 - quantised) * of.waves + quantised * of.full_waves
     mma = of.tile / (chip.matrix_peak / cores * c["compute_efficiency"])
     load = of.loaded / c["core_l2_rate"]
@@ -225,20 +227,16 @@ def _time_and_memory(of: _Products, chip: ChipFigures, cores: float, c: Values) 
     cold_b = 1 - warm_share(of.beside, c["weight_cache_share"], chip.cache, SHARPNESS)
     cold = of.activations * cold_a + of.weights * cold_b
     stream = c["memory_efficiency"] * chip.bandwidth
-    memory = cold / np.minimum(stream, busy * c["core_memory_rate"])
-    memory = memory + (of.whole - cold) / np.minimum(3 * stream, busy * c["core_memory_rate"])
-    extra = np.where(of.is_split, c["split_overhead"] + of.pieces / (c["core_l2_rate"] * busy), 0.0)
+    memory = (cold + (of.whole - cold) / CACHE_SPEEDUP) / stream
+    extra = np.where(of.is_split, c["split_overhead"] + of.summed * of.waves / c["core_l2_rate"], 0.0)
     time = together(waves * tile, memory, c["overlap_exponent"]) + extra
     if of.legal is not None:
         time = np.where(of.legal, time, np.inf)
-    best = time.argmin(axis=1)[:, None]
-    least = np.take_along_axis(time, best, 1)
-    width = c["choice_width"]
-    soft = least[:, 0] * (1 - width * np.log(np.exp(-(time / least - 1) / width).sum(axis=1)))
-    soft = np.maximum(soft, 0.5 * least[:, 0])
+    least, width = time.min(axis=1), c["choice_width"]
+    soft = least * np.maximum(((least[:, None] / time) ** (1 / width)).sum(axis=1) ** -width, 0.5)
     arithmetic = of.flops / (chip.matrix_peak * c["compute_efficiency"])
     soft = slowed(soft, c["throttle"], np.minimum(arithmetic / soft, 1.0))
-    return soft, np.take_along_axis(np.broadcast_to(memory, time.shape), best, 1)[:, 0]
+    return soft, np.broadcast_to(memory[:, 0], soft.shape)
 
 
 QUANTISE = (
@@ -285,6 +283,22 @@ MODELS = (
         PRODUCT_POLICIES,
         ("m", "n", "k"),
         stated=tuple(TILES_A_CORE),
+    ),
+    KernelModel(
+        "batched_contraction",
+        tuple(name for name in SHAPES if name != BESIDE),
+        CONSTANTS,
+        contraction_parts,
+        PRODUCT_POLICIES,
+        ("m", "n", "k", "batch"),
+    ),
+    KernelModel(
+        "quantised_batched_contraction",
+        tuple(name for name in SHAPES if name != BESIDE),
+        (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE)),
+        quantised_parts,
+        PRODUCT_POLICIES,
+        ("m", "n", "k", "batch"),
     ),
     KernelModel("quantise", ("m", "k", "a_bytes"), QUANTISE, quantise_parts, sorted_by=("m", "k")),
     KernelModel(

@@ -55,6 +55,7 @@ from roofline.estimates.constants import (
     share_held,
     shipped,
 )
+from roofline.estimates.contraction import BATCHED_WEIGHT, BLOCK_SCALES
 from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
 from roofline.estimates.row_expectations import RowExpectations, columns_of, decided, expect_rows, of_one_value
 from roofline.estimates.steps import sum_in_words, with_floor
@@ -113,7 +114,10 @@ UNMEASURED = ("fft", "recurrence", "scan", "selection", "sort")
 OF_ENGINES = ("served_step", "first_token", "eager_kernel")
 #: Kernels whose constants, of a path, stand in for a kind without any: a softmax reads, reduces and writes rows as a
 #: norm does. Attention without a mask takes the time of all keys.
-STAND_INS = {"softmax": ("norm", "input_layernorm"), "unmasked_attention": ("prefill_attention", "")}
+STAND_INS = {
+    "softmax": ("norm", "input_layernorm"), "unmasked_attention": ("prefill_attention", ""),
+    "batched_contraction": ("contraction", ""), "quantised_batched_contraction": ("quantised_contraction", ""),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -551,9 +555,16 @@ class Estimator:
         return replace(answer, estimate=estimate, expectation=found, assumptions=said)
 
     def own_kernel(self, run: KernelRun) -> KernelRun:
-        """The kernel that this library runs instead, where it has its own: an all-reduce over the chips of a node."""
+        """The kernel that this library runs instead: an all-reduce over the chips of a node, small products of a batch.
+
+        vLLM has none of these in 8 bits on NVIDIA's chips: it converts their weights once, and computes in half
+        precision (vllm/v1/attention/backends/mla/common.py, ``process_weights_after_loading``).
+        """
         if run.path == "all-reduce" and runs_own_all_reduce(self.library, run.shapes["chips"]):
             return replace(run, kernel="all_reduce", dtype="bf16", path="")
+        if run.kernel == "quantised_batched_contraction" and self.library == "vllm":
+            halves = {**run.shapes, "a_bytes": 2.0, "b_bytes": 2.0}
+            return replace(run, kernel="batched_contraction", dtype=_HALF[0], shapes=halves)
         return run
 
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
@@ -615,7 +626,7 @@ class Estimator:
         generation where one chip alone was measured, or where no chip was left out to see how far off that is.
         """
         vendor = machine.vendor.lower()
-        same = [one for one in self._of_kind(run) if machine.key == one.chip or vendor == _vendor(one.chip)]
+        same = self._of_kind(run, machine.key) or self._of_kind(run, machine.key, vendor)
         mine = [one for one in same if one.chip == machine.key]
         if mine or not same:
             return [(min(mine, key=self._distance), 1.0)] if mine else []
@@ -641,8 +652,10 @@ class Estimator:
         return [(one, share) for one, share in moved if one is not None]
 
     def _paths(self, run: KernelRun, dtype: str) -> Iterator[str]:
-        """Paths whose constants serve a kernel, the nearest first: narrower attention, other scales of experts."""
+        """Paths whose constants serve a kernel, the nearest first: narrower attention, other scales or none."""
         yield run.path
+        if run.path == BLOCK_SCALES and run.kernel != "experts":
+            yield ""
         yield run.path.removesuffix(BEYOND).removesuffix(", ")
         if run.kernel == "experts":
             every = dict.fromkeys(one.path for one in self.records_of(run.kernel, dtype=dtype))
@@ -680,15 +693,19 @@ class Estimator:
         """How far constants are from the library and version asked for; without one, those of all versions."""
         return one.library != self.library, one.version != self.version, bool(one.version)
 
-    def _of_kind(self, run: KernelRun) -> list[KernelConstants]:
-        """Constants of this kind of kernel: of its format and path; of attention in 8 bits, that in half precision."""
+    def _of_kind(self, run: KernelRun, key: str, vendor: str | None = None) -> list[KernelConstants]:
+        """Constants of this kind of kernel on a chip, or on all chips of a vendor: of its format and path.
+
+        Of attention in 8 bits also those in half precision.
+        """
         eight_bits = run.dtype == "fp8" and ("attention" in run.kernel or "latent" in run.kernel)
         whose = {"library": self.library} if run.kernel in OF_ENGINES else {}
         for dtype in (run.dtype, "bf16") if eight_bits else (run.dtype,):
             for path in self._paths(run, dtype):
                 forms = dict.fromkeys((dtype, "any"))
                 words = {"path": path, **whose}
-                if found := [one for form in forms for one in self.records_of(run.kernel, dtype=form, **words)]:
+                every = (one for form in forms for one in self.records_of(run.kernel, dtype=form, **words))
+                if found := [one for one in every if one.chip == key or (vendor and _vendor(one.chip) == vendor)]:
                     return found
         return []
 
@@ -937,6 +954,10 @@ def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
     op = group[0].op
     a, b, computed = _operands(op)
     kernel, dtype, path = product_kind(a, b, computed)
+    if not path and decided(op.dims["batch"] > 1) and decided(op.dims["n"] * op.dims["k"] <= BATCHED_WEIGHT):
+        kernel = kernel.replace("contraction", "batched_contraction")
+    elif not path and dtype == "fp8" and _has_block_scales(op):
+        path = BLOCK_SCALES
     shapes = {
         "m": op.dims["m"],
         "n": sum(part.op.dims["n"] for part in group),
@@ -947,6 +968,12 @@ def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
         "out_bytes": dtypes.get(op.writes[0].dtype).bits_per_element / 8 if op.writes else 2.0,
     }
     return KernelRun(kernel, dtype, path, shapes, group)
+
+
+def _has_block_scales(op: Op) -> bool:
+    """Whether a weight has a scale for each block: they are more than one, and not one a row."""
+    scales = [tensor.dims[-1] for tensor in op.reads[2:3] if tensor.role == "weight"]
+    return bool(scales) and scales[0] not in (1, op.reads[1].dims[0])
 
 
 def _convolution_run(group: tuple[OpBound, ...]) -> KernelRun:
@@ -1084,7 +1111,7 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
     dtype = kernel_format(b)
     words = ["weights only"] if kernel_format(a) != dtype else []
     # mixtures are published in fp8 with a scale for each block: DeepSeek-V3, Qwen3, MiniMax, GLM
-    words += ["block scales"] if dtype == "fp8" else []
+    words += [BLOCK_SCALES] if dtype == "fp8" else []
     words += ["no gate"] if shapes["products"] == 2 else []
     return KernelRun("experts", dtype, ", ".join(words), shapes, group)
 

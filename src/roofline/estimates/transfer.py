@@ -6,7 +6,7 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
     rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there
     share of the peak     · sustained here / there,     sustained = min(1, watts / (peak · energy of a FLOP))
                             within a generation √(watts / (peak · 1.6 energy)), at most 1, for both,
-                            and 1.06 of a GeForce board; a rate does not grow with it
+                            and 1.06 of a GeForce board; no rate grows with it, nor a share beyond that
     time of all cores     · cores · clock there / here
     share of the bandwidth  · streamed there / here,     streamed = 0.9 where error correction shares the bus
     rate of a quantiser   · √(cores · clock here / there · streamed bandwidth here / there)
@@ -319,7 +319,10 @@ def on_another_chip(
             factor = 1.0
         if one.unit == "s":
             factor = 1 / factor if one.moves_with else cycle
-        moved[one.name] = min(max(values[one.name] * factor, one.low), one.high)
+        most = one.high
+        if alike and one.moves_with == "power":  # power that is left over brings a clock back, and none beyond it
+            most = min(most, max(values[one.name], boost(there.name, *there.match)))
+        moved[one.name] = min(max(values[one.name] * factor, one.low), most)
     return moved
 
 
