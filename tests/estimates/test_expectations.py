@@ -224,7 +224,7 @@ def test_accuracy_is_filtered_and_told() -> None:
         accuracy("v5e", kernel="gemm")
     with pytest.raises(InputError, match=r"no constants of vllm fp32; accuracy\(\) lists what there is"):
         accuracy(dtype="fp32", library="vllm")
-    said = as_text(accuracy("v5e").sections(), 300)
+    said = as_text(accuracy("v5e").sections(), 400)
     assert "training step" in said  # published steps tell of every chip
     assert "bounds only" in said
     assert "makes constants from ten runs" in said
@@ -281,6 +281,8 @@ def test_accuracy_tells_whose_constants_a_chip_without_its_own_takes() -> None:
     assert {(one["kernel"], *one["chips"]) for one in held} == {
         ("contraction", "h100"),
         ("quantised_contraction", "h100"),
+        ("batched_contraction", "h100"),
+        ("quantised_batched_contraction", "h100"),
     }
     assert "decode attention: not tried with constants of its generation" in as_text(
         accuracy("h200", op="decode").sections(), 200
@@ -564,7 +566,7 @@ def test_what_a_bound_and_an_expectation_hold_says_itself_in_a_line() -> None:
     ]
     (kernel,) = found.expectation.kernels
     assert repr(kernel).endswith("µs), constants of h100 vllm>")
-    assert repr(kernel.source) == "<KernelConstants h100 vllm matmul (contraction) bf16; median error 5.2%>"
+    assert repr(kernel.source) == "<KernelConstants h100 vllm matmul (contraction) bf16; median error 5.3%>"
 
 
 def test_products_run_in_the_format_of_their_arithmetic() -> None:
