@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from simulate_networks import Network, dcn, inside, one, tiered, torus
 from tests.strategies import for_each, some
 
-from roofline import bound
+from roofline import bound, formula
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
 from roofline.hardware.machine import MeshAxis
@@ -379,3 +380,31 @@ def test_all_parts_of_a_cut_axis_are_the_axis(kind: str, parts: dict[str, int]) 
         assert several.work.total(quantity) == one.work.total(quantity)
     part = "line" if kind != "AllReduce" else "chain" if parts["X"] > 2 else "direct"
     assert cost(kind, cut.select("X"), 2**30).algorithm == part
+
+
+TOGETHER = "AllGather_X(bf16[B_X, D]); AllReduce_{X,Y}(bf16[E, F] {U_XY})"
+
+
+@pytest.mark.parametrize("on", ["v5e:16x16", "h100:16"])
+@pytest.mark.parametrize(("E", "F"), [(50, 1000), (16, 64), (4096, 4096)])
+def test_collectives_take_the_algorithms_that_are_the_fastest_together(on: str, E: int, F: int) -> None:
+    """None of all pairs of algorithms takes less; an array of sizes and a formula say the same."""
+    asked = {"on": on, "mesh": {"X": 2, "Y": 8} if on == "h100:16" else {}, "B": 2048, "D": 1024, "F": F}
+    found = bound(TOGETHER, E=E, **asked)
+    kinds = {"AllGather": found.machine.mesh.select("X"), "AllReduce": list(found.machine.mesh)}
+    pairs = product(*(feasible_algorithms(kind, axes) for kind, axes in kinds.items()))
+    named = (bound(TOGETHER, E=E, algorithm=dict(zip(kinds, pair, strict=True)), **asked).lower for pair in pairs)
+    assert found.lower == pytest.approx(min(named), rel=1e-12)
+    assert bound(TOGETHER, E=np.array([E, 2 * E]), **asked).lower[0] == pytest.approx(found.lower, rel=1e-12)
+    assert formula(TOGETHER, **asked)(E=E)["lower"] == pytest.approx(found.lower, rel=1e-12)
+
+
+def test_an_algorithm_that_is_slower_by_itself_leaves_a_busy_link_to_others() -> None:
+    """Whole sums are the fastest of so few bytes, but send 6 times as many over the axis that a gather keeps busy."""
+    sizes = {"B": 2048, "D": 1024, "E": 50, "F": 1000}
+    found = bound(TOGETHER, on="v5e:16x16", **sizes)
+    assert found.ops[1].op.options["algorithm"] == "torus"
+    assert found.lower == pytest.approx((2048 * 1024 * 2 * 15 / 32 + 50 * 1000 * 2 * 255 / 512) / 45e9)
+    assert any("the fastest beside other collectives, by itself whole sums is" in said for said in found.assumptions)
+    alone = bound(TOGETHER.partition("; ")[2], on="v5e:16x16", E=50, F=1000)
+    assert alone.ops[0].op.options["algorithm"] == "whole sums"

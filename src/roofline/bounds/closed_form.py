@@ -1070,7 +1070,10 @@ def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, ev
     conditions = (
         [] if laid is None else [ValidRange(sympy.Eq(sympy.Mod(size, of), 0), why) for size, of, why in laid.splits]
     )
-    with noting_conditions() as noted:
-        answer = opened.answer(symbolic=True, laid=laid)
-    conditions += [ValidRange(condition, reason) for condition, reason in noted.items()]
-    return formula_of(answer, {**given, **(point or {})}, conditions=conditions)
+    ways = []
+    for way in opened.ways(laid):
+        with noting_conditions() as noted:
+            answer = replace(opened, way=way).answer(symbolic=True, laid=laid)
+        every = [*conditions, *(ValidRange(condition, reason) for condition, reason in noted.items())]
+        ways.append(formula_of(answer, {**given, **(point or {})}, conditions=every))
+    return fastest(ways)

@@ -35,6 +35,7 @@ from roofline.notation import canonical, program
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program
 from roofline.ops import build, formula, formula_names, padded, raw
+from roofline.ops.collectives.choice import Chooser, chosen_together
 from roofline.ops.rules import family_of
 from roofline.quantity import count, format_percent, kind_of, parse, typed
 from roofline.signatures import check_methods, either, spelled
@@ -60,7 +61,8 @@ class Question:
     nothing for a name; ``formulas`` are those that were given as text (``F="4*D"``), which follow the others.
     ``flops_share`` is the share of the FLOPs that is done, over the same bytes: what a cheaper algorithm would leave.
     ``scores_on_chip`` runs an attention that is written out in one kernel. ``plan_of_all`` is the plan of a sharded
-    line that was chosen for arrays of sizes, which parts and rows of them take too.
+    line that was chosen for arrays of sizes, which parts and rows of them take too. ``way`` is one of those that the
+    collectives of a line with open sizes may go together, where the fastest at each size is still to be found.
     """
 
     machine: Machine
@@ -72,6 +74,7 @@ class Question:
     flops_share: float = 1.0
     scores_on_chip: bool = False
     plan_of_all: Plan | None = None
+    way: int | None = None
 
     @property
     def parsed(self) -> Program:
@@ -120,10 +123,20 @@ class Question:
         found = self.price(self.finished(laid.ops), laid.machine, symbolic=symbolic, said=laid.said)
         return replace(found, expression=laid.expression, plan=laid.name, plans=laid.others)
 
+    def ways(self, laid: LaidOut | None) -> Sequence[int | None]:
+        """The ways that the collectives of a plan laid out may go together; where there is no choice, None alone."""
+        if laid is None or self.way is not None:
+            return [self.way]
+        named = Chooser(self.conventions.algorithm, laid.machine).ways(laid.ops)[1]
+        return range(len(named) + 1) if named else [None]
+
     def price(
         self, ops: tuple[Op, ...], machine: Machine, *, symbolic: bool = False, said: Sequence[Assumption] = ()
     ) -> Bound:
         """Price operations on the machine, in the conventions of the question."""
+        if self.is_sharded:
+            loads = Case(ops, machine, self.conventions).loads()
+            ops = chosen_together(ops, loads, Chooser(self.conventions.algorithm, machine), self.way)
         read_as = [] if self.raw else assume("notation", self.parsed.assumptions)  # where the line leaves a choice
         return Case(
             ops, machine, self.conventions, name=self.expression, sizes=self.sizes,

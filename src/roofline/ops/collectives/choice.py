@@ -34,19 +34,20 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import permutations, takewhile
+from itertools import product as product_of
 from typing import Any
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, fields, replace
 from roofline.hardware.machine import Machine, MeshAxis
-from roofline.hardware.rate import rate
+from roofline.hardware.rate import rate, rates
 from roofline.lazy import np, sympy
 from roofline.ops.collectives.cost import CollectiveCost, algorithms, cost, default_algorithm, limit_reason
 from roofline.ops.collectives.registry import KINDS, find_algorithm
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import format_quantity
-from roofline.sizes import Size, chip_counts, is_array, is_symbol, maximum
-from roofline.work import Key, Work
+from roofline.sizes import TIE, Size, chip_counts, is_array, is_symbol, maximum, minimum, of_largest, product
+from roofline.work import Key, Op, Work
 
 #: One algorithm for all collectives that it does, or one for each kind.
 Algorithms = str | Mapping[str, str] | None
@@ -56,6 +57,9 @@ AUTO = "auto"
 
 #: Bytes at which an array is large.
 _LARGE = 2**60
+
+#: Ways of several collectives that are compared, at most.
+_MOST_TOGETHER = 16
 
 #: By how much another algorithm must be faster to be named beside the one that was asked for.
 _WORTH_SAYING = 1.01
@@ -114,15 +118,44 @@ class Chooser:
         self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = ""
     ) -> CollectiveCost:
         """Count a collective by the fastest algorithm, or by the one asked for; say what would be faster than that."""
-        asked, name = _Asked(kind, tuple(axes), density, dtype), self.name(kind)
-        if name is not None and name.strip().lower() == AUTO and self.machine is not None:
-            name = None
-        if isinstance(self.wanted, str) and _only_others(self.wanted, kind, axes, dtype):
-            name = None
+        asked = _Asked(kind, tuple(axes), density, dtype)
+        name = self._name_for(asked)
         if name is None and self.machine is not None:
             return self._passed_over(self._fastest(asked, nbytes))
         found = asked.cost(nbytes, name)
         return found if name is None else self._compared(found, asked)
+
+    def _name_for(self, asked: _Asked) -> str | None:
+        """The algorithm that was asked for, or None where the fastest is taken."""
+        name = self.name(asked.kind)
+        if name is not None and name.strip().lower() == AUTO and self.machine is not None:
+            return None
+        others = isinstance(self.wanted, str) and _only_others(self.wanted, asked.kind, asked.axes, asked.dtype)
+        return None if others else name
+
+    def open_to(self, op: Op) -> _Asked | None:
+        """What a collective asks for that goes by its fastest algorithm; None of other operations."""
+        if op.kind != "collective" or self.machine is None or self.machine.mesh is None or "borders" in op.options:
+            return None
+        axes = tuple(self.machine.mesh.select(op.options["axes"]))
+        dtype = next((tensor.dtype for tensor in (*op.reads, *op.writes)), "")
+        asked = _Asked(op.options["collective"], axes, op.options["density"], dtype)
+        is_open = asked.is_of_numbers and not isinstance(asked.density, TopKRouting)
+        return asked if is_open and self._name_for(asked) is None else None
+
+    def ways(self, ops: Sequence[Op]) -> tuple[dict[_Asked, list[int]], tuple[tuple[str, ...], ...]]:
+        """The places of collectives that may go by one algorithm or another, and those to choose among for all of them.
+
+        None where one goes alone, and where :data:`_MOST_TOGETHER` are not enough.
+        """
+        groups: dict[_Asked, list[int]] = {}
+        for at, op in enumerate(ops):
+            if (asked := self.open_to(op)) is not None:
+                groups.setdefault(asked, []).append(at)
+        if self.machine is None or sum(map(len, groups.values())) < 2:
+            return {}, ()
+        named = [_undominated(asked, self.machine) for asked in groups]
+        return groups, tuple(product_of(*named)) if 1 < product(map(len, named)) <= _MOST_TOGETHER else ()
 
     def _fastest(self, asked: _Asked, nbytes: Size) -> CollectiveCost:
         assert self.machine is not None
@@ -151,6 +184,97 @@ class Chooser:
             return found
         times = f"{format_quantity(theirs, 's')} rather than {format_quantity(ours, 's')}"
         return replace(found, note=f"{found.note}; at this size {best.algorithm} would take {times}")
+
+
+def chosen_together(
+    ops: Sequence[Op], loads: Sequence[Work], chooser: Chooser, way: int | None = None
+) -> tuple[Op, ...]:
+    """Operations, which move ``loads`` in memory, with the algorithms by which they are the fastest together.
+
+    Times on a link add up, so one that is slower by itself may leave a busy link to others. All of one kind over the
+    same axes go by one algorithm, or each by its own fastest, which is kept unless others are faster together. With
+    open sizes each keeps its own, or takes that of a ``way``: 0 is its own, the others are those to choose among.
+    """
+    machine, (groups, named) = chooser.machine, chooser.ways(ops)
+    own = {at: ops[at] for places in groups.values() for at in places}
+    if machine is None or not named or way == 0:
+        return tuple(ops)
+    is_open = any(
+        is_symbol(amount) for op, load in zip(ops, loads, strict=True) for _, amount in (op.work + load).items()
+    )
+    if is_open and way is None:
+        said = "each collective by itself; of plain numbers the fastest of all together are taken"
+        return tuple(replace(op, note=f"{op.note}; {said}") if at in own else op for at, op in enumerate(ops))
+
+    def spent(part: Mapping[int, Op]) -> dict[str, Size]:
+        found: dict[str, Size] = {}
+        for at, op in part.items():
+            for key, amount in (op.work + loads[at]).items():
+                for known in rates(machine, key, op):
+                    time = amount * known.share * op.repeat / known.value
+                    found[known.resource] = found.get(known.resource, 0) + time
+        return found
+
+    def by(names: Sequence[str]) -> dict[int, Op]:
+        pairs = zip(names, groups.items(), strict=True)
+        return {at: _by(ops[at], asked, name) for name, (asked, places) in pairs for at in places}
+
+    if way is not None:
+        return tuple(by(named[way - 1]).get(at, op) for at, op in enumerate(ops))
+    others = spent({at: op for at, op in enumerate(ops) if at not in own})
+    ways, times = [own, *map(by, named)], list[Size]()
+    for each in ways:
+        busy = spent(each)
+        times.append(maximum(*(busy.get(name, 0) + others.get(name, 0) for name in {**others, **busy})))
+    least = minimum(*times) * (1 + TIE)
+    if all(map(_is_number, times)):
+        chosen = next(each for each, time in zip(ways, times, strict=True) if time <= least)
+        return tuple(chosen.get(at, op) for at, op in enumerate(ops))
+    first = [np.where(time <= least, -place, -len(times)) for place, time in enumerate(times)]
+    return tuple(_of_ways(first, [each[at] for each in ways]) if at in own else op for at, op in enumerate(ops))
+
+
+@lru_cache(maxsize=1024)
+def _undominated(asked: _Asked, machine: Machine) -> tuple[str, ...]:
+    """The algorithms that another one is not as fast as on every link and in the hops."""
+    times: dict[str, dict[tuple[str, str], Size]] = {}
+    for name in feasible_algorithms(*asked):
+        own = times[name] = {}
+        for key, amount in asked.cost(_LARGE, name).work.items():
+            for known in rates(machine, key):
+                place = known.resource, key.quantity
+                own[place] = own.get(place, 0) + amount / known.value
+
+    def as_fast(one: str, other: str) -> bool:
+        return all(time <= times[other].get(place, 0) for place, time in times[one].items())
+
+    kept: list[str] = []
+    for name in times:
+        if not any(
+            as_fast(other, name) and (other in kept or not as_fast(name, other)) for other in times if other != name
+        ):
+            kept.append(name)
+    return tuple(kept)
+
+
+def _by(op: Op, asked: _Asked, algorithm: str) -> Op:
+    """A collective by another algorithm, which is faster beside other collectives."""
+    if algorithm == op.options["algorithm"]:
+        return op
+    found = asked.cost(op.dims["bytes"], algorithm)
+    note = f"{found.note}; the fastest beside other collectives, by itself {op.options['algorithm']} is"
+    return replace(op, work=found.work, options={**op.options, "algorithm": algorithm}, note=note)
+
+
+def _of_ways(keys: Sequence[Size], ways: Sequence[Op]) -> Op:
+    """A collective by the algorithm of the way with the largest key."""
+    names = dict.fromkeys(name for op in ways for name in op.options["algorithm"].split(" or "))
+    work = {
+        key: of_largest(keys, [op.work[key] for op in ways]) for key in dict.fromkeys(k for op in ways for k in op.work)
+    }
+    own = ways[0]
+    note = f"{own.note}; beside other collectives {' or '.join(names)}, whichever is the fastest for all together"
+    return replace(own, work=Work(work), options={**own.options, "algorithm": " or ".join(names)}, note=note)
 
 
 def _only_others(wanted: str, kind: str, axes: Sequence[MeshAxis], dtype: str) -> bool:

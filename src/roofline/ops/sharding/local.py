@@ -290,7 +290,7 @@ class _Build:
         near = {key: n if key.quantity != "hops" else minimum(1, n) for key, n in made.work.items()}
         if axis != axes[-1]:
             near = {key: n for key, n in near.items() if key.quantity != "hops"}
-        self.ops.append(replace(made, work=Work(near), reads=(held,)))
+        self.ops.append(replace(made, work=Work(near), reads=(held,), options={**made.options, "borders": label}))
         return arrived
 
     def reach(self, along: Windows, size: Size, part: Size) -> tuple[Size, Size]:
