@@ -1074,6 +1074,6 @@ def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, ev
     for way in opened.ways(laid):
         with noting_conditions() as noted:
             answer = replace(opened, way=way).answer(symbolic=True, laid=laid)
-        every = [*conditions, *(ValidRange(condition, reason) for condition, reason in noted.items())]
-        ways.append(formula_of(answer, {**given, **(point or {})}, conditions=every))
+        valid = [*conditions, *(ValidRange(condition, reason) for condition, reason in noted.items())]
+        ways.append(formula_of(answer, {**given, **(point or {})}, conditions=valid))
     return fastest(ways)
