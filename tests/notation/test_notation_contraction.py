@@ -262,6 +262,7 @@ def test_names_are_assigned_once_and_checked():
     assert found.steps[0].inputs[1].ident == "W"
     assert found.steps[2].inputs[1].ident == "h"
     refused("h = a[I] * b[I]; h = a + b", "'h' is assigned already; a name is assigned once")
+    refused("h = h + b[I]", "'h' is not defined; an input is written with its dims")
     refused("h = a[I, J] + b[J]; gelu(h[J, I])", "h is h[I, J]")
     refused("h = a[I, J] + b[J]; gelu(h:fp32[I, J])", "h is bf16, here fp32")
     refused("a[I, J] * a[J, K]", "a is a[I, J]")

@@ -396,7 +396,8 @@ def _statement(scope: Scope, statement: StatementNode, previous: Shape | None) -
     name = statement.target or written
     again = isinstance(value, CallNode) and FUNCTIONS[value.function].suffix == "axes"
     for taken in {statement.target, written} - {None}:
-        if taken in scope.names or taken in scope.declared or any(taken == leaf.name for leaf in _tensors(value)):
+        declared = any(taken == leaf.name and leaf.dims is not None for leaf in _tensors(value))
+        if declared or taken in scope.names or taken in scope.declared:
             if not (again and taken == written):
                 raise scope.fail(f"'{taken}' is assigned already", statement.span, "a name is assigned once")
             name = statement.target
