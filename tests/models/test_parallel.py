@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline import llm
 from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.hardware import chip
@@ -281,3 +282,11 @@ def test_channels_of_recurrent_layers_are_split(name: str, summed: int) -> None:
         assert matrix(part) * 2 == matrix(whole) + routed
         sums = [op.reads[0].dims for op in part if op.where.endswith("x_proj.all_reduce")]
         assert set(sums) == ({(tokens, summed)} if summed else set())
+
+
+@pytest.mark.parametrize(("on", "message"), [("trn2", "how many neuronlink links"), ("m4-max", "no link from Apple M4")])
+def test_copies_need_no_link_between_their_chips(on: str, message: str) -> None:
+    four, one = (llm("llama-3-8b", on=target, batch=batch) for target, batch in ((f"{on}:4", 4), (on, 1)))
+    assert four.decode.lower == one.decode.lower
+    with pytest.raises(RooflineError, match=message):
+        llm("llama-3-8b", on=f"{on}:4", tensor=4)

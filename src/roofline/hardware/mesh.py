@@ -362,16 +362,21 @@ def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> 
     return segment_over(links[tier], tier, name, size, topology="switch")
 
 
+def uncounted(links: Sequence[Link]) -> Link | None:
+    """The link of which it is not known how many a chip has, and so what goes along one axis of its torus."""
+    several = (link for link in links if TORUS_DIMENSIONS.get(link.topology, 0) > 1)
+    return next((link for link in several if link.links is None and link.bandwidth is not None), None)
+
+
 def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size]) -> None:
     """Refuse a slice the chip cannot have; sizes that are no numbers are checked against the largest axis only."""
     dimensions = sum(TORUS_DIMENSIONS[link.topology] for link in links)
     text = "x".join("?" if is_array(n) or is_symbol(n) else str(n) for n in shape)
     what = f"{machine.name} has no slice of {text if text.strip('?x') else 'that shape'}"
-    for link in links:
-        if link.links is None and link.bandwidth is not None and TORUS_DIMENSIONS[link.topology] > 1:
-            said = f"how many {link.name} links {machine.name} has, and what one carries, is not known"
-            hint = "a machine file says both, as in links = 4 and the bandwidth of one; or name a system with its tiers"
-            raise HardwareError(said, hint=hint)
+    if (link := uncounted(links)) is not None:
+        said = f"how many {link.name} links {machine.name} has, and what one carries, is not known"
+        hint = "a machine file says both, as in links = 4 and the bandwidth of one; or name a system with its tiers"
+        raise HardwareError(said, hint=hint)
     if len(shape) > dimensions:
         hint = f"it is a torus of {dimensions}, as in {machine.key}:4x4"
         raise HardwareError(f"{what}: it has {len(shape)} axes", hint=hint)

@@ -49,7 +49,7 @@ from roofline.errors import HardwareError, InputError, LayoutError, quoted, sugg
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware import catalog
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
-from roofline.hardware.mesh import with_mesh
+from roofline.hardware.mesh import uncounted, with_mesh
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.hardware.rate import with_choices
 from roofline.lazy import sympy
@@ -146,8 +146,8 @@ def _in_shape(machine: Machine, shape: tuple[int, ...], slices: int) -> Machine:
 
 
 def _on_its_mesh(machine: Machine) -> Machine:
-    """Chips of a shape with the mesh that it makes of them; as they are where no link joins them."""
-    if not machine.links:
+    """Chips of a shape with the mesh it makes of them; without one where nothing that is known joins those of a row."""
+    if not machine.links or (len(machine.shape) == 1 and uncounted(machine.links) is not None):
         return machine
     return with_mesh(machine)
 

@@ -342,7 +342,8 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
     """
     named = {axis.name: axis for axis in machine.mesh or ()}
     algorithm = Chooser(ways.algorithm, machine, compares)
-    axes = {name: () if is_one(size) else (named[name],) for name, size in ways.axes.items()}
+    used = {name for name, size in ways.axes.items() if not is_one(size)} - ({"data"} - {*named})
+    axes = {name: (named[name],) if name in used else () for name in ways.axes}
     axes["tensor"] = (*axes["tensor"], *axes["kv"])
     exchange = None
     if ways.sends and ways.expert > 1:

@@ -301,7 +301,8 @@ def _stages(
         raise UnsplitError(f"fsdp {ways.fsdp} shares weights in training alone", hint="leave fsdp out")
     wanted = {name: size for name, size in ways.axes.items() if not is_one(size)}
     named = machine
-    if machine.mesh is None or [axis.name for axis in machine.mesh] != list(wanted):
+    alone = machine.mesh is None and machine.shape and list(wanted) == ["data"]  # copies send each other nothing
+    if not alone and (machine.mesh is None or [axis.name for axis in machine.mesh] != list(wanted)):
         named = name_axes(machine, wanted)
     layers, first, last = costs or (None, 0, 0)
     parts = split_into_stages(model, ways.pipeline, layers, first=first, last=last)
