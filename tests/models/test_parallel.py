@@ -284,7 +284,7 @@ def test_channels_of_recurrent_layers_are_split(name: str, summed: int) -> None:
         assert set(sums) == ({(tokens, summed)} if summed else set())
 
 
-@pytest.mark.parametrize(("on", "message"), [("trn2", "how many neuronlink links"), ("m4-max", "no link from Apple M4")])
+@pytest.mark.parametrize(("on", "message"), [("trn2", "how many neuronlink links"), ("m4-max", "no link from Apple")])
 def test_copies_need_no_link_between_their_chips(on: str, message: str) -> None:
     four, one = (llm("llama-3-8b", on=target, batch=batch) for target, batch in ((f"{on}:4", 4), (on, 1)))
     assert four.decode.lower == one.decode.lower
