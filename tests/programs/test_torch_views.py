@@ -265,6 +265,14 @@ def _joined(x, y, step=1, overlap=0):
             (lambda x, w: F.conv2d(x, w, padding=2, stride=4)[:, :, :2], [(1, 1, 8, 8), (1, 1, 3, 3)]),
             (lambda x, w: F.conv2d(x, w, None, 3, 2, 2)[:, :, :3], [(1, 1, 12, 12), (1, 1, 2, 2)]),
             (lambda x: torch.diag_embed(x, 1)[:, 1:3, :3], [(4, 6)]),
+            (lambda x, y: torch.diagonal_scatter(x, y, 1), [(5, 6), (5,)]),
+            (lambda x: F.logsigmoid(x)[:2], [(4, 6)]),
+            (lambda x, y: torch.view_as_real(torch.complex(x, y))[:2], [(4, 6), (4, 6)]),
+            (lambda x: F.rrelu(x, 0.1, 0.3, training=True), [(4, 6)]),
+            (lambda x, t: torch.linalg.householder_product(x, t), [(6, 4), (4,)]),
+            (lambda x, t, y: torch.ormqr(x, t, y), [(6, 4), (4,), (6, 3)]),
+            (lambda x, w: F.conv_transpose1d(x, w, stride=3, groups=2)[:, 2:3], [(1, 4, 4), (4, 3, 2)]),
+            (lambda x, w: F.conv_transpose1d(x, w, stride=3, groups=2)[:, 2:5], [(1, 4, 4), (4, 3, 2)]),
             (lambda x: torch.diag_embed(x, -2, 0, 1)[1:4, ::2], [(4, 6)]),
             (lambda a, b: torch.block_diag(a, b)[2:4, :6], [(3, 4), (5, 6)]),
             (lambda x: x.renorm(2, 0, 0.1)[:2], [(8, 6)]),
@@ -298,6 +306,10 @@ def test_a_part_of_what_is_taken_whole_needs_what_its_jacobian_has(program, shap
         (lambda x, y, i: x.index_put((i[:, 0], i[:, 1]), y[0, :2]), 8 * 6 - 2 + 2, 4),
         (lambda x, y, i: x.index_copy(0, i[:, 0], y), 6 * 6 + 2 * 6, 2),
         (lambda x, y, i: x.index_fill(0, i[:, 0], 0.0), 6 * 6, 2),
+        (lambda x, y, i: x.index_fill(0, i[:, 0], y[0, 0]), 6 * 6 + 1, 2),
+        (lambda x, y, i: x.scatter_reduce(0, i, y, "amax", include_self=False), 6 * 6 + 2 * 6, 2 * 6),
+        (lambda x, y, i: x[0, 0].index_copy(0, i[0, :1], y[0, 0]), 2, 1),
+        (lambda x, y, i: y[0].masked_scatter(i > 0, x[:2]), 6 + 12, 2 * 6),
         (lambda x, y, i: x.scatter(0, KNOWN, y)[:1], 6 + 2, 4),
         (lambda x, y, i: x.index_add(0, KNOWN[0, :2], y)[1:3, :2], 2 * 2 + 2, 1),
         (lambda x, y, i: x.gather(0, i)[:, :2], 2 * 2, 2 * 2),
@@ -323,6 +335,7 @@ def test_a_part_of_a_fold_of_many_taps_needs_the_windows_that_reach_it():
 
 
 def test_no_more_of_a_triangle_is_read_than_it_has():
+    assert _bytes(torch.linalg.eigvalsh, torch.empty(5, 5), policy="minimal") == 4 * (15 + 5)
     """Of up to 32 rows exactly it, of more at most 1/32 less."""
     matrix, known = torch.empty(3, 200, 200), torch.empty(3, 200, 1)
     for rows in (32, 150):

@@ -537,7 +537,9 @@ def convolved(
         places = [Reach(n, out, k, 1, d * (k - 1) - low, d, stride) for out, n, k, stride, low, d, _ in places]
 
     def weights(box: Box) -> list[Box]:
-        rows: Box = (*channels(box), box[1] if groups == 1 else (0, second, 1))
+        (a, b, step), is_within = box[1], groups == 1 or box[1][0] // made == (box[1][1] - 1) // made
+        own = box[1] if groups == 1 else (a % made, (b - 1) % made + 1, step)
+        rows: Box = (*channels(box), own if is_within else (0, second, 1))
         taps = every_pair(*(taps_met(*pair, transposed) for pair in zip(box[2:], places, strict=True)))
         return [(*(rows if transposed else (box[1], (0, second, 1))), *each_taps) for each_taps in taps]
 

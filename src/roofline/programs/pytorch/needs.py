@@ -278,7 +278,7 @@ def _indices_in(call: Call) -> list[TensorOperand]:
 
 def _are_rows(call: Call) -> bool:
     """Whether indices name so many rows or elements, whichever; how many a mask takes is not known."""
-    is_listed = call.name == "scatter" or call.name.startswith("index_")
+    is_listed = call.name in ("scatter", "scatter_reduce") or call.name.startswith("index_")
     return is_listed and not any(each.dtype in ("bool", "uint8") for each in _indices_in(call))
 
 
@@ -293,7 +293,7 @@ def _somewhere(call: Call, asked: Mapping[Stretches, None]) -> Sequence[Stretche
 def _sizes_replaced(call: Call) -> Sequence[Size]:
     """How large the part is that rows or elements replace which indices name, each another one."""
     named, shape = _indices_in(call), call.results[0].shape
-    if call.name == "scatter":
+    if call.name.startswith("scatter"):
         return named[0].shape
     return regions.rows_of(shape, _indices_of(call)[0], prod(broadcast(*(each.shape for each in named))))
 
@@ -301,6 +301,8 @@ def _sizes_replaced(call: Call) -> Sequence[Size]:
 def _named_boxes(call: Call) -> Sequence[regions.Box] | None:
     """The boxes that a call with indices writes; None where they are not known."""
     shape = call.results[0].shape
+    if not shape:
+        return None
     if call.name in OF_ELEMENTS:
         named = named_elements(call)
         boxes = [] if named is None else regions.boxes_where(named)
@@ -638,14 +640,14 @@ def _scattered_by_mask(each: Asked) -> Iterator[Region]:
     if chosen is not None and all(type(n) is int for n in each.ins[2]):
         taken, found = np.zeros(prod(each.ins[2]), bool), _held(each.region, each.outs[0])[chosen]
         taken[: len(found)] = found
-        yield _beside(each)
+        yield regions.aligned(_beside(each), each.ins[0], each.outs[0])
         yield regions.aligned(each.region, each.ins[1], each.outs[0])
         yield regions.reshaped(tuple(regions.boxes_where(taken)), taken.shape, each.ins[2])
         return
-    count = prod(each.ins[0])
-    flat = regions.up_to(regions.reshaped(each.region, each.ins[0], (count,)), (count,), 0)
-    yield each.region
-    if each.ins[1] == each.ins[0]:
+    count = prod(each.outs[0])
+    flat = regions.up_to(regions.reshaped(each.region, each.outs[0], (count,)), (count,), 0)
+    yield regions.aligned(each.region, each.ins[0], each.outs[0])
+    if each.ins[1] == each.outs[0]:
         yield regions.reshaped(flat, (count,), each.ins[1])
         if prod(each.ins[2]) >= count:
             yield regions.reshaped(regions.joined(flat, 0, 0, count), (prod(each.ins[2]),), each.ins[2])
@@ -768,7 +770,8 @@ def _written_at(each: Asked) -> Iterator[Region]:
         found = needs.at_places(each.region, axis, shape, places, size)
     yield _beside(each)
     yield regions.each(found, lambda box: [(box[axis],)]) if of_rows and index else found
-    yield found
+    if each.facts.name != "index_fill":  # whose value is one number
+        yield found
 
 
 def _put_in_order(each: Asked) -> Iterator[Region]:
@@ -957,6 +960,7 @@ def _attended(each: Asked) -> Iterator[Region]:
 
 _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "expand_copy"), needs.alike),
+    **dict.fromkeys(("log_sigmoid_forward", "complex", "polar"), needs.alike),
     **dict.fromkeys(("mse_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy"), needs.alike),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _of_classes), "addr": _outer,
     **dict.fromkeys(("where", "masked_fill"), _masked), **dict.fromkeys(("tril", "triu"), _triangular),

@@ -193,13 +193,17 @@ _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
 
 #: Those that read one triangle of their matrix, which is symmetric or its factor.
 ONE_TRIANGLE = ("linalg_cholesky_ex", "cholesky", "linalg_ldl_factor_ex", "cholesky_inverse")
+#: Those that read what lies below the diagonal, where reflections are kept.
+_REFLECTIONS = ("linalg_householder_product", "ormqr")
 
 
 @rule(*_OF_ONE)
 def factorised(call: Call) -> Priced:
     """One matrix, or a batch of them."""
     *batch, m, n = call.args[0].shape
-    reads = _triangular(call, call.args[0]) if call.name in ONE_TRIANGLE else call.reads
+    reads = call.reads
+    if call.name in (*ONE_TRIANGLE, *_REFLECTIONS):
+        reads = _triangular(call, call.args[0], diagonal=call.name in ONE_TRIANGLE)
     return _counted(call, product(batch) * _OF_ONE[call.name](m, n), reads)
 
 
@@ -221,7 +225,7 @@ def solved(call: Call) -> Priced:
     each = square.shape[-1] * call.results[0].elements
     if "triangular" in call.name:
         return _counted(call, each, _triangular(call, square, diagonal=not call.get("unitriangular", False)))
-    if call.name == "cholesky_solve":
+    if call.name in ("cholesky_solve", "linalg_ldl_solve"):
         return _counted(call, 2 * each, _triangular(call, square))
     matrix = call.args[0].shape
     first = product(matrix[:-2]) * linear_algebra.solve(matrix[-1], 0) if call.name == "_linalg_solve_ex" else 0
@@ -229,9 +233,15 @@ def solved(call: Call) -> Priced:
 
 
 rule(
-    "_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_eigvals", "linalg_eigvals", "linalg_pinv",
+    "_linalg_svd", "linalg_eig", "_linalg_eigvals", "linalg_eigvals", "linalg_pinv",
     "linalg_matrix_exp",
 )(lambda call: call.unknown(linear_algebra.ITERATES))  # fmt: skip
+
+
+@rule("_linalg_eigh")
+def symmetric(call: Call) -> Priced:
+    """It iterates, over one triangle."""
+    return pricing.unknown(call.full_name, _triangular(call, call.args[0]), call.writes, linear_algebra.ITERATES)
 
 
 @rule("linalg_lstsq")
@@ -246,8 +256,8 @@ def least_squares(call: Call) -> Priced:
 
 def _triangular(call: Call, matrix: TensorOperand, *, diagonal: bool = True) -> tuple[Tensor, ...]:
     """What a call reads that looks at one triangle of a matrix, or of each of a batch."""
-    *batch, n, _ = matrix.shape
-    kept = product(batch) * linear_algebra.triangle(n, n, 0 if diagonal else -1)
+    *batch, m, n = matrix.shape
+    kept = product(batch) * linear_algebra.triangle(m, n, 0 if diagonal else -1)
     halves = (replace(t, touched=minimum(kept, t.elements)) for t in call.read(matrix))
     return (*halves, *call.read_without(matrix))
 

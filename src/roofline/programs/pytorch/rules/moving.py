@@ -42,7 +42,7 @@ rule(
     "masked_scatter_backward",
     "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "max_unpool3d",
     "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "lu_unpack",
-    "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "slice_backward", "select_backward",
+    "slice_scatter", "select_scatter", "as_strided_scatter", "slice_backward", "select_backward",
     "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward",
 )(lambda call: call.move())  # fmt: skip
 
@@ -51,6 +51,14 @@ rule(
 def copied_part(call: Call) -> Priced:
     """Read and write the part that is taken."""
     return call.move(reads=tuple(_touch(t, call.writes[0].elements) for t in call.reads))
+
+
+@rule("diagonal_scatter")
+def on_a_diagonal(call: Call) -> Priced:
+    """A matrix is copied, but for its diagonal, which is another tensor."""
+    matrix, diagonal = call.operands(0, 1)
+    beside = (replace(t, needed=t.elements - diagonal.elements) for t in call.read(matrix))
+    return call.move(reads=(*beside, *call.read(diagonal)))
 
 
 @rule("tril", "triu")
@@ -221,6 +229,8 @@ _LARGEST_TARGET = 2**22
 
 def is_replacing(call: Call) -> bool:
     """Whether what a call with indices writes is new, and nothing is read of what was there."""
+    if call.name in ("scatter_reduce", "index_reduce"):
+        return call.get("include_self") is False
     new = call.name in ("index_copy", "index_fill", "index_put", "scatter", "put", "masked_scatter", "masked_fill")
     return new and not (call.get("accumulate") or call.get("reduce"))
 

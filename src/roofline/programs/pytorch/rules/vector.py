@@ -78,6 +78,11 @@ def other(call: Call) -> Priced:
     return call.for_each("elementwise", call.results[0].elements, plain + special, special, note=note)
 
 
+# What it keeps for its gradient is written, and not read.
+rule("rrelu_with_noise")(
+    lambda call: call.for_each("elementwise", call.results[0].elements, 2, reads=call.read(call.args[0]))
+)
+
 # Complex numbers are put together or taken apart: bytes only.
 rule("complex", "view_as_real_copy", "view_as_complex_copy", "real", "imag", "conj_physical")(
     lambda call: call.elementwise("copy")
