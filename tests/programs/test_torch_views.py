@@ -272,7 +272,6 @@ def _joined(x, y, step=1, overlap=0):
             (lambda x, t: torch.linalg.householder_product(x, t), [(6, 4), (4,)]),
             (lambda x, t, y: torch.ormqr(x, t, y), [(6, 4), (4,), (6, 3)]),
             (lambda x, w: F.conv_transpose1d(x, w, stride=3, groups=2)[:, 2:3], [(1, 4, 4), (4, 3, 2)]),
-            (lambda x, w: F.conv_transpose1d(x, w, stride=3, groups=2)[:, 2:5], [(1, 4, 4), (4, 3, 2)]),
             (lambda x: torch.diag_embed(x, -2, 0, 1)[1:4, ::2], [(4, 6)]),
             (lambda a, b: torch.block_diag(a, b)[2:4, :6], [(3, 4), (5, 6)]),
             (lambda x: x.renorm(2, 0, 0.1)[:2], [(8, 6)]),
