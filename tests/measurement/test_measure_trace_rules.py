@@ -306,3 +306,19 @@ def test_sparse_tensors_are_not_taken_for_full_ones(tmp_path):
     whole = {"Input Strides": [[], [64, 1], [64, 1]]}
     again = profile_of(tmp_path, [event("aten::addmm", 200, 30, [[], *dims[1:]], **whole)])
     assert [run.flops for run in again.runs] == [2 * 64**3 + 64**2]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+def test_products_of_a_map_and_of_a_derivative_are_those_of_the_whole_batch(tmp_path):
+    """``vmap`` calls a product with the shapes of one entry first, ``jvp`` works out the tangents inside it."""
+    torch = pytest.importorskip("torch")
+    x, v, w = torch.rand(3, 4), torch.rand(3, 4), torch.rand(4, 5)
+    steps = {
+        "map": (lambda: torch.vmap(lambda row: row @ w)(x), 2 * 3 * 4 * 5),
+        "dots": (lambda: torch.vmap(torch.dot)(x, v), 3 * 2 * 4),
+        "derivative": (lambda: torch.func.jvp(lambda a: a @ w, (x,), (v,)), 3 * 2 * 3 * 4 * 5),
+        "linear": (lambda: torch.nn.functional.linear(x[None], w.T), 2 * 3 * 4 * 5),
+    }
+    for name, (step, flops) in steps.items():
+        found = profiled(tmp_path / f"{name}.json", step)
+        assert sum(run.flops * run.calls for run in found.runs if run.op.kind == "contraction") == flops

@@ -574,7 +574,7 @@ def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[Tr
     """Pick, thread by thread, the outermost calls that are priced or hold nothing priced, with all they contain.
 
     A call that calls itself on tensors of other formats, as under autocast, is none of them: what it calls is, and
-    the casts beside. Second come the calls around these, with all they contain.
+    the casts beside. Nor is a product that contains itself several times. Second come the calls around these.
     """
     picked: list[TraceCall] = []
     passed: list[TraceCall] = []
@@ -589,7 +589,7 @@ def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[Tr
             while stop < len(listed) and listed[stop]["ts"] < end:
                 stop += 1
             inside = listed[position + 1 : stop]
-            own = id(call) in prices and not _recast(call, inside)
+            own = id(call) in prices and not _recast(call, inside) and not _is_mapped(call, inside, prices)
             if own or not any(id(event) in prices for event in inside):
                 picked.append((call, inside))
                 position = stop
@@ -603,6 +603,20 @@ def _recast(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> bool:
     """Whether a call contains the same operation on tensors of other formats, as under autocast."""
     kinds = _told(call).get("Input type")
     return any(event["name"] == call["name"] and _told(event).get("Input type") != kinds for event in inside)
+
+
+def _is_mapped(call: dict[str, Any], inside: Sequence[dict[str, Any]], prices: Prices) -> bool:
+    """Whether a product contains itself several times: ``vmap`` tells the shapes of one entry first, then of all.
+
+    A derivative along a direction (``jvp``) contains the product and those of its tangents.
+    """
+    own = prices[id(call)]
+    if own.kind != "contraction":
+        return False
+    products = [event for event in inside if id(event) in prices and prices[id(event)].kind == own.kind]
+    starts = [*(event["ts"] for event in products[1:]), math.inf]
+    innermost = [event for event, after in zip(products, starts, strict=False) if event["ts"] + event["dur"] <= after]
+    return sum(prices[id(event)].work.total("flops") for event in innermost) >= 2 * own.work.total("flops")
 
 
 def _order(call: dict[str, Any]) -> tuple[float, float, int]:

@@ -89,6 +89,8 @@ SIGNATURES: dict[str, str] = {
     **dict.fromkeys(("grid_sampler_2d_backward", "grid_sampler_3d_backward"),
                     "grad_output input grid interpolation_mode"),
     "linalg_qr": "A mode",
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), "self target weight"),
+    **dict.fromkeys(("nll_loss_backward", "nll_loss2d_backward"), "grad_output self target weight"),
     "elu": "self alpha",
     "scatter": "self dim index src reduce",
     **dict.fromkeys(("index_put", "_index_put_impl", "_unsafe_index_put"), "self indices values accumulate"),
