@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.strategies import some
+from tests.strategies import LONG, some
 
 from roofline import bound, formula
 from roofline.errors import InputError, SizeError
@@ -343,7 +343,7 @@ def test_what_dilated_windows_read_is_one_number_in_arrays_and_in_formulas(
     k: int, stride: int, dilation: int, pad: int | str
 ) -> None:
     line = f"conv(bf16[1, X, 1], bf16[{k}, 1, 1], stride={stride}, pad={pad}, dilation={dilation})"
-    X = np.arange(1 if pad in ("same", 6) else dilation * (k - 1) + 1, 24)
+    X = np.arange(1 if pad in ("same", 6) else dilation * (k - 1) + 1, 24 if LONG else 16)
     numbers = [bound(line, on="h100", X=int(x)).bytes["hbm"] for x in X]
     assert formula(line, on="h100")(X=X, W_hbm=1.0)["time.hbm"].tolist() == numbers
     for x, moved in zip(X, numbers, strict=True):
