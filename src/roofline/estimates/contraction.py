@@ -128,9 +128,9 @@ CONSTANTS = (
 @cache
 def _choices(policy: str) -> tuple[Any, Any, Any]:
     """Tile rows, tile columns and splits of the choices of a policy for any shape, each as a row."""
-    tiles = ((128, 128),) if policy == "128x128" else TILES
+    tiles: Sequence[tuple[int, int]] = ((128, 128),) if policy == "128x128" else TILES
     if policy in STATED_TILES:
-        tiles = tuple(sorted({tile for *_, tile in STATED_TILES[policy]}))
+        tiles = sorted({tile for *_, tile in STATED_TILES[policy]})
     splits = SPLITS[:1] if policy in ("nosplit", "128x128", *STATED_TILES) else SPLITS
     every = np.array([(rows, columns, split) for rows, columns in tiles for split in splits], float)
     return every[:, 0][None, :], every[:, 1][None, :], every[:, 2][None, :]
