@@ -126,6 +126,21 @@ def test_a_mixture_that_was_not_measured_takes_what_its_framework_has_with_all_m
     assert known.values != known.other_model
 
 
+def test_whole_answers_follow_their_prompts_whatever_context_a_step_is_asked_for() -> None:
+    """A step after 33,000 tokens is one question, answers to prompts of 1,000 are another; it says which is which."""
+    asked = {"on": "h100", "batch": 4, "prompt": 1000, "output": 1024, "estimate": True}
+    alone, beside = (llm("llama-3-8b", **asked, **more) for more in ({}, {"context": 33000}))
+    whole, same = (each.further["generation"].expectation.value for each in (alone, beside))
+    assert whole == pytest.approx(same)
+    assert alone.expectation.time_per_token.value == beside.expectation.time_per_token.value
+    assert alone.decode.estimate < beside.decode.estimate
+    said = "prefills of new ones between steps, 1,512 tokens before it: expect"
+    assert said in " ".join(beside.expectation.lines())
+    assert "tokens before it" not in " ".join(alone.expectation.lines())
+    after = llm("llama-3-8b", **asked, past=4000)
+    assert after.expectation.time_per_token.value > alone.expectation.time_per_token.value
+
+
 def test_a_step_of_a_format_that_was_not_measured_has_a_wider_interval() -> None:
     """Steps of one format stand for another: 16 of them, each held against the other's runs, are 16% off."""
     fp8, bf16 = (

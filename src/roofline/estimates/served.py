@@ -139,7 +139,8 @@ class ServedExpectation:
     """What to expect of a served model: time between tokens under load, and to the first token on idle chips.
 
     ``batch`` is what a copy of the model decodes at once, of the ``asked`` sequences; the others wait for room.
-    ``told`` says that the decode step is expected to take the same, as no prefills come between steps.
+    ``told`` says that the decode step is expected to take the same, as no prefills come between steps. ``context`` is
+    what a token has before it, where the decode step was asked for after a stated number of others.
     """
 
     time_per_token: StepEstimate | None
@@ -149,6 +150,7 @@ class ServedExpectation:
     library: str
     assumptions: tuple[Assumption, ...] = ()
     told: bool = False
+    context: int | None = None
 
     @property
     def value(self) -> float:
@@ -193,6 +195,7 @@ class ServedExpectation:
         requests = f"{self.asked:,.0f} request{'s' if self.asked > 1 else ''}"
         between = self.time_per_token is not None and self.time_per_token.parts.get("prefill")
         mixed = " and prefills of new ones between steps" if between else ""
+        mixed += "" if self.context is None else f", {self.context:,} tokens before it"
         for step, what in (
             (self.time_per_token, f"a token, with {requests} at once{mixed}"),
             (self.time_to_first_token, "the first token of a request alone"),
@@ -225,6 +228,7 @@ class ServedShapes:
 
     batch: float
     asked: float
+    context: int
     decode: float
     prefill: float | None
     mixed: float
@@ -257,8 +261,8 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
     options = {name: value for name, value in serving.asked.items() if name not in PREFILL_ONLY}
     prompt = None if serving.prefill is None else serving.prefill.sizes["prompt"]
     context = decode.sizes["context"]
-    if output is not None and prompt is not None:
-        context = prompt + output // 2
+    if output is not None and serving.prefill is not None:
+        context = _read_before(serving.prefill) + output // 2
     room = _room(decode, copies) if context == decode.sizes["context"] else None
     asked = serving.batch / copies
     if room is None or room < asked:
@@ -282,7 +286,13 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
         host = found.runs * estimator.host_time(decode.machine)
         floors = max(floors[0], host), max(floors[1], host)
     dtype = weight_format(found)
-    return ServedShapes(batch, asked, found.working_time, prefill, mixed, dtype, path, found.runs, *floors, *known)
+    times = found.working_time, prefill, mixed
+    return ServedShapes(batch, asked, context, *times, dtype, path, found.runs, *floors, *known)
+
+
+def _read_before(prefill: Bound) -> int:
+    """Tokens before the first decode step: those of the prompt, and those before it that the cache holds."""
+    return int(prefill.sizes["prompt"] + prefill.sizes.get("past", 0))
 
 
 def _room(decode: Bound, copies: int) -> float:
@@ -334,7 +344,10 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     if token is None and first is None:
         return None
     said = _said(shapes, token, output is not None)
-    return ServedExpectation(token, first, shapes.batch, shapes.asked, estimator.library, said)
+    stated = serving.decode.sizes["context"]
+    usual = shapes.context == stated or (serving.prefill is not None and stated == _read_before(serving.prefill))
+    of = {} if usual else {"context": shapes.context}
+    return ServedExpectation(token, first, shapes.batch, shapes.asked, estimator.library, said, **of)
 
 
 def was_measured(record: KernelConstants, kernels_are_known: bool, machine: Machine) -> bool:
@@ -526,9 +539,9 @@ def _whole_answers(
 
     The mean step has half of its answer behind it, as times grow evenly with the context.
     """
-    later = max(each.answer.output - 2, 0) // 2
-    asked = serving.asked_of("decode")
-    mean = step_bound(serving.model, "decode", **{**asked, "context": asked["context"] + later})
+    half = max(each.answer.output - 2, 0) // 2
+    context = _read_before(serving.prefill) + half
+    mean = step_bound(serving.model, "decode", **{**serving.asked_of("decode"), "context": context})
     parts = (serving.prefill.expectation, framed(estimator.estimated(mean)).expectation)
     if not all(part.is_known for part in parts):
         return replace(each, lead=f"{each.lead}; what to expect of all steps is not known, as said below")
