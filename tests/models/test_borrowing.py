@@ -7,6 +7,7 @@ import pytest
 from roofline.errors import InputError
 from roofline.models import load, serve_bound, train
 from roofline.models.operations import decode
+from tests.models.small import small
 from tests.models.tiny import TINY
 
 GEMMAS = ("gemma4_text that borrows", "gemma3n_text")
@@ -38,19 +39,22 @@ def test_the_floor_reads_borrowed_keys_and_values_once(name: str) -> None:
     assert kv("each-op") == (once + new) * 3 / 2 + new
 
 
+HUNYUAN = small("hunyuan", num_experts=6, moe_topk=2, use_cla=True, cla_share_factor=2)
+
+
 def test_layers_that_share_keys_in_pairs_keep_and_read_those_of_half_of_them() -> None:
     """Cross-layer attention: of four layers two make keys and values, 2 heads of 16 each, of 100 old tokens and 1."""
-    model = load({**TINY["hunyuan"], "num_hidden_layers": 4, "torch_dtype": "bfloat16"})
+    model = load({**HUNYUAN, "num_hidden_layers": 4, "torch_dtype": "bfloat16"})
     assert sum(part.elements for block in model.blocks for part in block.cache(101)) == 2 * 2 * 2 * 16 * 101
     found, again = (serve_bound(model, "decode", on="h100", batch=3, context=100, kv=kv) for kv in ("bf16", "fp8"))
     moved = 2 * (sum(found.bytes.values()) - sum(again.bytes.values()))
     assert moved == pytest.approx(3 * 2 * 2 * 2 * 2 * 16 * 101)
-    plain = load({**TINY["hunyuan"], "num_hidden_layers": 4, "use_cla": False})
+    plain = load({**HUNYUAN, "num_hidden_layers": 4, "use_cla": False})
     assert plain.parameters - model.parameters == 2 * (2 * 2 * 16 * 64 + 16)
     two = serve_bound(model, "decode", on="h100:2", batch=4, context=99, pipeline=2)
     assert two.lower > 0
     with pytest.raises(InputError, match="needs keys and values of lending layers from an earlier one"):
-        serve_bound(load({**TINY["hunyuan"], "num_hidden_layers": 3}), "decode", on="h100:3", context=9, pipeline=3)
+        serve_bound(load({**HUNYUAN, "num_hidden_layers": 3}), "decode", on="h100:3", context=9, pipeline=3)
 
 
 def test_of_a_table_of_inputs_only_rows_move() -> None:

@@ -62,6 +62,4 @@ ROWS: dict[str, dict[str, Any]] = {
         **_KOSMOS, "model_type": "kosmos_2_5_text_model", "architectures": ["Kosmos2_5TextForCausalLM"],
     },
     "glm4v_text": small("glm4v_text", rope_parameters=_SECTIONS),
-    "hunyuan": small("hunyuan", num_experts=6, moe_topk=2, use_cla=True, cla_share_factor=2),
-    "ouro": small("ouro", total_ut_steps=2),
 }  # fmt: skip
