@@ -223,7 +223,7 @@ def test_what_iterates_is_listed_with_its_bytes(call, name):
     (gap,) = found.listed_gaps()
     moved = sum(t.traffic_bytes for op in found.ops if op.kind == "unknown" for t in (*op.reads, *op.writes))
     assert (gap.name, gap.count, gap.reason, gap.bytes) == (name, 2, "iterates until it converges", moved)
-    assert gap.bytes >= 2 * 2 * 3 * 256 * 4
+    assert gap.bytes >= 2 * 4 * 3 * (256 + 16 * 17 // 2)  # of a symmetric matrix a triangle is read
     assert any(name in line for line in found.bound("h100").incomplete)
 
 

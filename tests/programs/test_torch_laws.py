@@ -517,6 +517,9 @@ HEADS = ("fp32[2, 3, 4, 8]",) * 3
         (_by_hand, HEADS, 2 * 4 * 3 * 8),
         (lambda q, k, v: torch.einsum("bhst,bthd->bshd", torch.einsum("bshd,bthd->bhst", q, k), v), HEADS, 192),
         (lambda x, w: F.linear(x.transpose(1, 2), w), ("fp32[2, 5, 4]", "fp32[6, 5]"), 2 * 4 * 6),
+        (lambda w, x: (w @ x) * 2, ("fp32[3, 4]", "fp32[2, 4, 5]"), 30),
+        (lambda *qkvm: F.scaled_dot_product_attention(*qkvm), (*HEADS, "fp32[3, 4, 4]"), 192),
+        (lambda x: F.pad(x, (2, 1), mode="reflect"), ("fp32[2, 5]",), 16),
         (lambda x, y: x @ y.transpose(1, 2), ("fp32[2, 1, 4, 5]", "fp32[3, 6, 5]"), 2 * 3 * 4 * 6),
         (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=True), ("fp32[2, 5, 8]",), 80),
         (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8)), ("fp32[2, 5, 8]",), 80),
@@ -530,3 +533,34 @@ def test_training_moves_all_that_it_is_given_and_gives_and_gradients_of_these(pr
     own = sum(p.numel() for p in program.parameters()) if isinstance(program, nn.Module) else 0
     given = sum(math.prod(map(int, re.findall(r"\d+", text.partition("[")[2]))) for text in inputs)
     assert found.bytes("minimal") == 4 * 2 * (own + given + results)
+
+
+@pytest.mark.parametrize(
+    ("options", "length", "reached"),
+    [({"stride": 2}, 8, 7), ({"stride": 3, "padding": 1}, 10, 10), ({"stride": 4, "dilation": 3}, 9, 3), ({}, 8, 8)],
+)
+def test_the_gradient_of_a_kernel_reads_what_its_windows_reach(options, length, reached):
+    def program(x, w):
+        return F.conv1d(x, w, **options)
+
+    results = program(torch.empty(1, 2, length), torch.empty(3, 2, 3)).numel()
+    found = trace(program, f"fp32[1, 2, {length}]", torch.empty(3, 2, 3, requires_grad=True), backward=True)
+    assert found.bytes("minimal") == 4 * (2 * reached + 2 * 18 + 2 * results)
+
+
+def test_a_learned_bias_of_scores_has_a_gradient_that_is_added_up():
+    """Of two heads and three entries, 4 queries and 5 keys: of 120 scores 20 are left."""
+
+    def attend(q, k, bias):
+        return F.scaled_dot_product_attention(q, k, k, attn_mask=bias)
+
+    def gradient(*learned):
+        shapes = ((3, 2, 4, 8), (3, 2, 5, 8), (4, 5))
+        given = [torch.empty(shape, requires_grad=place in learned) for place, shape in enumerate(shapes)]
+        (op,) = trace(attend, *given, backward=True).only(phase="backward").ops
+        vector = sum(amount for key, amount in op.work.items() if key.place == "vector")
+        return vector, [t.dims for t in op.writes]
+
+    plain, learned = gradient(0), gradient(2)
+    assert (plain[1], learned[1]) == ([(3, 2, 4, 8)], [(4, 5)])
+    assert learned[0] - plain[0] == 120 - 20

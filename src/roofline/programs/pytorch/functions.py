@@ -45,8 +45,8 @@ from roofline.programs.pytorch.rules.sequences import attention_sizes, keys_seen
 from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
 from roofline.programs.pytorch.tensors import dtype_name, map_tensors, tensors_in
 from roofline.programs.rule_table import branch_cost
-from roofline.sizes import Size, exact_div, product
-from roofline.work import Op, Tensor
+from roofline.sizes import Size, exact_div, maximum, product
+from roofline.work import Op, Tensor, Work
 
 #: The largest square of queries and keys that a mask function is asked about.
 LARGEST_MASK = 2**27
@@ -61,7 +61,11 @@ def attend(
     mask: Any = None,
     causal: bool = False,
 ) -> Any:
-    """Run one attention whole, its gradient too: 5 matmuls, or 4 where its probabilities are written and kept."""
+    """Run one attention whole, its gradient too: 5 matmuls, or 4 where its probabilities are written and kept.
+
+    A bias that is learned has a gradient: those of the scores, added up over what it is the same for.
+    """
+    learned = [mask] if isinstance(mask, torch.Tensor) and mask.requires_grad else []
     extra = [recorder.read(mask)] if mask is not None else []
     keeps = not recorder.recompute_attention and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     dtype = dtype_name(tensors[0].dtype)
@@ -75,14 +79,16 @@ def attend(
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         grad, q, k, v, *rest = [recorder.read(t) for t in (*grads, *saved)]
         matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else ATTENTION_BACKWARD - 1
-        reads = (q, k, v, grad, *rest, *extra, *kept)
-        return attention(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
+        reads = (q, k, v, grad, *rest, *([] if learned else extra), *kept)
+        op = attention(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
+        sums = sum(maximum(0, sizes.pairs - product(recorder.shape(bias))) for bias in learned)
+        return replace(op, work=op.work + Work.flops("vector", dtype, sums)) if learned else op
 
     def called(made: Sequence[Any]) -> Call:
         given = [*tensors, *([] if mask is None else [mask]), causal]
         return recorder.call(name, given, made[:1], (*(str(at) for at in range(len(given) - 1)), "is_causal"))
 
-    return run_whole(recorder, WholeOperation(outs, forward, backward, called), tensors)
+    return run_whole(recorder, WholeOperation(outs, forward, backward, called), [*tensors, *learned])
 
 
 @function(F.scaled_dot_product_attention)

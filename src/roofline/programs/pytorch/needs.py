@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from itertools import product
 from math import prod
 from operator import lt
@@ -383,6 +384,8 @@ def _followed(
     """What an operation needs of the tensors that it reads for places of its result, by their names, if followed."""
     if call is None or not call.full_name.startswith("aten.") or not call.results or not op.writes:
         return {}
+    if call.name.startswith("convolution_backward"):
+        return _of_kernel_gradient(call)
     rule = _RULES.get(call.name) or (needs.alike if call.is_pointwise else None)
     out, is_part = call.results[0], _is_part(op, call)
     if is_part and asked is not None and _asked_region(out, asked) == NOTHING:
@@ -417,6 +420,19 @@ def _followed(
             raise
         return {}
     return found
+
+
+def _of_kernel_gradient(call: Call) -> Mapping[str, Sequence[Sequence[Stretches]]]:
+    """The gradient of a kernel needs the elements of the image that its windows reach."""
+    grad, x, weight = call.operands(0, 1, 2)
+    if x.tensor is None or x.layout is None or x.rank != weight.rank:
+        return {}
+    with suppress(TypeError):  # a comparison that depends on an open size
+        places, transposed = convolution_places(call, x, weight, grad)
+        groups, every = int(call.stated("groups", 1)), (regions.box_of(grad.shape),)
+        image, _ = regions.convolved(every, weight.shape, places, groups, transposed)
+        return {x.tensor.ident: [_places(x, image)]}
+    return {}
 
 
 def _asked_region(tensor: TensorOperand, asked: Places) -> Region:

@@ -190,6 +190,7 @@ class TensorIdentities:
         found = self._of(tensor, made=True, role=role)
         if found is None:
             return self._sparse(tensor)
+        self._copies.pop(tensor.untyped_storage()._cdata, None)  # the result of a function that is taken whole
         if in_place and not part and _covers(tensor):
             found.version += 1
             found.made = True

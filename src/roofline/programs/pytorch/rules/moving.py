@@ -38,13 +38,17 @@ rule(
     "_sparse_coo_tensor_with_dims_and_tensors",
     "_sparse_csr_tensor_unsafe", "_sparse_compressed_tensor_unsafe", "to_sparse", "to_sparse_csr",
     "lift_fresh_copy", "alias_copy", "split_with_sizes_copy", "unbind_copy", "split_copy",
-    "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward", "max_unpool2d",
-    "masked_scatter_backward",
-    "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "max_unpool3d",
+    "max_unpool2d", "max_unpool3d", "masked_scatter_backward",
     "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "lu_unpack",
     "slice_scatter", "select_scatter", "as_strided_scatter", "slice_backward", "select_backward",
     "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward",
 )(lambda call: call.move())  # fmt: skip
+
+
+# Of what was padded only the shape is needed.
+rule(*(f"{kind}_pad{d}d_backward" for kind in ("reflection", "replication") for d in (1, 2, 3)))(
+    lambda call: call.move(reads=call.read(call.args[0]))
+)
 
 
 @rule("diagonal_copy", "slice_copy", "select_copy", "narrow_copy", "as_strided_copy", "unfold_copy")
@@ -321,8 +325,15 @@ def embedding_bag(call: Call) -> Priced:
 # Every gradient is added to its row; the dense gradient is written whole.
 rule(
     "embedding_dense_backward", "_embedding_bag_dense_backward", "_embedding_bag_backward", "embedding_backward",
-    "_embedding_bag_per_sample_weights_backward",
 )(lambda call: call.for_each("embedding", call.operands(0)[0].elements))  # fmt: skip
+
+
+@rule("_embedding_bag_per_sample_weights_backward")
+def of_sample_weights(call: Call) -> Priced:
+    """Each weight's gradient is the product of its row with the gradient of its bag."""
+    grad, table, indices = call.operands(0, 1, 2)
+    reads = (*call.read(grad), _rows(call.read(table)[0], indices), *call.read_without(grad, table))
+    return call.for_each("embedding", indices.elements * table.shape[-1], 2, reads=reads)
 
 
 def _rows(table: Tensor, indices: TensorOperand) -> Tensor:
