@@ -228,10 +228,10 @@ class Attention(Block, keeps="keys"):
     """Queries of ``heads`` heads over ``kv_heads`` heads of keys (``key`` wide) and values (``value`` wide).
 
     Attributes
-        ``norm``          of queries and keys: None, ``head`` (one scale for a head), ``full`` (over all heads together)
-                          ``plain`` (no scale) or ``clipped`` (each head of queries, and of what makes biases for
-                          distances, has a scale; keys have none); ``norm_shift``: it has a shift; ``value_norm``:
-                          values have one too
+        ``norm``          of queries and keys: None, ``head`` (one scale for all), ``own`` (each head's own scale),
+                          ``full`` (over all heads together), ``plain`` (no scale) or ``clipped`` (each head of queries,
+                          and of what makes biases for distances, has a scale; keys have none); ``norm_shift``: it has a
+                          shift; ``value_norm``: values have one too
         ``window``        keys that a query sees, itself included; half to each side where not ``causal``
         ``chunk``         length of the parts of a sequence that see only themselves
         ``gate``          a sigmoid that multiplies the result: ``head`` (one number a head), ``full`` (its own matrix)
@@ -310,8 +310,8 @@ class Attention(Block, keeps="keys"):
             found.append(Weight(f"linear_{name}_adapter.0", (self.adapter_rank, self.inputs)))
             found.append(Weight(f"linear_{name}_adapter.1", (count, self.adapter_rank)))
         found += where(self.query_rank, Weight("inter_norm", (self.query_rank,), "norm"))
-        if self.norm in ("head", "full"):
-            of_queries, of_keys = (queries, keys) if self.norm == "full" else (self.key, self.key)
+        if self.norm in ("head", "own", "full"):
+            of_queries, of_keys = (self.key, self.key) if self.norm == "head" else (queries, keys)
             found += norm_weights("q_norm", of_queries, self.norm_shift)
             found += where(not self.reads_kv_of, *norm_weights("k_norm", of_keys, self.norm_shift))
         if self.norm == "clipped":

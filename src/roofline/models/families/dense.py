@@ -163,7 +163,7 @@ add({
     ),
     # the larger Chameleon's norms stand behind its blocks
     "chameleon": Decoder(
-        arrange=arranged("swin_norm", False, ("after", USUAL_NORMS)), qk_norm="full", qk_function="layer_norm",
+        arrange=arranged("swin_norm", False, ("after", USUAL_NORMS)), qk_norm="own", qk_function="layer_norm",
         qk_shift=True,
     ),
     "cwm": _ONE_FULL_OF_FOUR,
@@ -351,7 +351,7 @@ def _falcon_order(fields: Fields) -> decoder.Arrangement:
 
 
 _COHERE = Decoder(
-    norm=_UNSHIFTED, order="beside", norms=("input_layernorm",), qk_norm="full", qk_switch=("use_qk_norm", False),
+    norm=_UNSHIFTED, order="beside", norms=("input_layernorm",), qk_norm="own", qk_switch=("use_qk_norm", False),
     qk_function="layer_norm", mlp_bias=False, kinds=listed(), window=("sliding_window", 4096), tied=True,
 )  # fmt: skip
 
@@ -395,7 +395,7 @@ add({
     "cohere2": replace(_COHERE, kinds=listed(4, "sliding_window_pattern"), rotates=decoder.in_windows),
     "stablelm": Decoder(
         norm=_SHIFTED, arrange=arranged("use_parallel_residual", False, ("beside", ("input_layernorm",))),
-        bias=("use_qkv_bias", False), out_bias=False, rotary=rotary_part(4), qk_norm="full",
+        bias=("use_qkv_bias", False), out_bias=False, rotary=rotary_part(4), qk_norm="own",
         qk_switch=("qk_layernorm", False), qk_function="layer_norm", mlp_bias=False,
     ),
 })  # fmt: skip
