@@ -187,15 +187,7 @@ class _Border:
     ) -> Any:  # fmt: skip
         """What a function answers, of an ``owner`` where it is a method, to arguments as ``taken`` reads them."""
         looked_at: dict[str, Any] = {}
-        is_plain = (
-            len(given) <= len(self.by_place)
-            and all(
-                name in self.simple and _is_plainly(each, self.simple[name])
-                and (each is not None or name not in self.left_out)
-                for name, each in named.items()
-            )
-            and all(map(_is_plainly, given, self.by_place))
-        )  # fmt: skip
+        is_plain = self.are_plain(given, named)
         if not is_plain:
             given, named = taken(given, named)
             every = self.by_name(given, named).items()
@@ -218,6 +210,16 @@ class _Border:
         if not is_plain and (known := self.wrong(function, given, named, looked_at)) is not None:
             raise known
         return answer
+
+    def are_plain(self, given: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether the arguments of a call are those that the function takes, right at first sight: every call asks."""
+        if len(given) > len(self.by_place) or not all(map(_is_plainly, given, self.by_place)):
+            return False
+        simple, left_out = self.simple, self.left_out
+        for name, each in named.items():
+            if name not in simple or (each is None and name in left_out) or not _is_plainly(each, simple[name]):
+                return False
+        return True
 
     def by_name(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Every argument of a call by its name."""
@@ -306,7 +308,8 @@ _CONTAINERS = frozenset((list, dict, tuple))
 
 def _own_copies(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call, with copies of lists and dicts, which the caller may change after it."""
-    if _CONTAINERS.isdisjoint(map(type, named.values())) and _CONTAINERS.isdisjoint(map(type, given)):
+    held = (*given, *named.values()) if named else given
+    if _CONTAINERS.isdisjoint(map(type, held)):
         return given, named
     return _copy(given), _copy(named)
 
