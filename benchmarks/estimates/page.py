@@ -425,7 +425,7 @@ def served(records: Sequence[KernelConstants]) -> list[str]:
     ]
     said = (
         "Time a token, in five folds of configurations; the form is chosen within the others. *First token* is that of "
-        "few requests. For *another model* each model is left out in turn."
+        "few requests. For *another model* each model is left out in turn, for *another chip* each chip."
     )
     held = json.loads(SUMMARY.read_text(encoding="utf-8"))
     above = [

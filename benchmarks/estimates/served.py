@@ -4,13 +4,13 @@
 answers; its loads stay together. Errors are of five random folds of configurations, each estimated by constants that
 were fitted to the others; the constants that are kept are fitted to all.
 
-Which terms a step has is chosen anew for each fold, on the other configurations alone (nested cross-validation), so
-that nothing about a fold's estimates has seen it. For steps each model is left out in turn there: a user's model is
-another one, and runs of one model cannot tell the host's time of a step from that of its kernels. First tokens of
-dense models are of one model: for them four folds of configurations are taken.
+Runs of a model, a chip or a format that were not fitted take constants of a wider kind: those of a chip and a format
+are of the one or two models that were measured there, and make up for what constants of its kernels miss. Which terms a
+form has and how wide that kind is are chosen together, anew for each fold and on the other configurations alone (nested
+cross-validation), so that nothing about a fold's estimates has seen it. Each model and each chip is left out in turn
+there: a user's are others, and runs of one model cannot tell the host's time of a step from that of its kernels.
 
-Steps of a mixture that was not fitted take constants of a wider kind, as those of a chip and a format are of the one or
-two mixtures that were measured there. How wide a kind is chosen with the form, in the same way.
+Kinds of runs count alike, however many runs each has: of one model, chip, format and version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -32,7 +32,7 @@ from benchmarks.estimates.transfers import residuals_of, widening
 from roofline.errors import RooflineError
 from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.estimator import STEP_FORMATS, Estimator
-from roofline.estimates.fitting import Errors, Rows, fit
+from roofline.estimates.fitting import Errors, Rows, fit, fit_together
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.served import served_shapes
 from roofline.estimates.transfer import OTHER, OTHER_FORMAT, OTHER_MODEL, SAME, Transfer, distance, weights
@@ -57,12 +57,14 @@ MODELS = {
 }
 #: Most requests at once at which nothing waits before its prefill.
 UNLOADED = 4
-#: Weight of a wider kind's constants against one row: of typical ones, and of each kind around another.
-TYPICAL, AROUND = 0.1, 0.5
+#: Weight against one row of typical constants, by what is fitted, and of a wider kind's around a narrower one.
+TYPICAL, AROUND = {"served_step": 1.0, "first_token": 0.1}, 0.5
 #: Models of steps, and what tells apart the kinds around one another that constants are of; the last has versions.
 STEPS, LEVELS = ("served_step", "first_token"), ("library", "path", "chip", "dtype", "version")
-KIND = len(LEVELS) - 1
-FOLDS, INNER_FOLDS = 5, 4
+KIND, STEPS_OF_FIT = len(LEVELS) - 1, 60
+#: How many levels tell apart kinds whose constants unmeasured runs may take: the framework, and which kind of model.
+WIDE = (1, 2)
+FOLDS = 5
 #: Terms that a form leaves out, by name; what is left out stays at the least value of its constant.
 FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "served_step": {
@@ -70,7 +72,6 @@ FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "no gap between kernels": ("gap",),
         "no time of the host a step": ("step_time",),
         "no time of the host a sequence": ("request_time",),
-        "neither gap nor time a sequence": ("gap", "request_time"),
     },
     "first_token": {"all terms": (), "no gap between kernels": ("gap",), "no start": ("start_time",)},
 }
@@ -79,8 +80,6 @@ LEAST, LEAST_INNER = 3, 20
 #: Fewest configurations for an interval of a kind's own: four of five folds then hold nine, the fewest that have a 10th
 #: and a 90th percentile. Runs of one configuration are off together, and tell little of another one.
 LEAST_CONFIGURATIONS = 12
-#: The kind of model whose steps take constants of a wider kind where it was not fitted.
-MIXTURE = "mixture"
 NO_CHIP = ChipFigures(1, 1, 1, 1)
 #: Runs that are named as the reason of a miss, and the others.
 NAMED, OTHERS = "trtllm on b200", "all but trtllm on b200"
@@ -183,13 +182,11 @@ def fitted_steps(runs: Sequence[Run]) -> list[KernelConstants]:
     for kernel in STEPS:
         members, used, values = _of_all(kernel, runs)
         caches = best_caches(tuple(runs)) if kernel == "served_step" else {}
-        form, width = best_kind(kernel, runs, np.ones(len(runs), bool), MIXTURE)
-        wide = hierarchy(kernel, [members[i] for i in used], form)
+        _, width = best_form(kernel, runs)
         for one in _records(kernel, values, members, used, estimated[kernel], fold):
             kind = (one.library, one.path, one.chip, one.dtype)
             record = replace(one, policy=f"{caches[kind]} cache") if kind in caches else one
-            wider = one.path == MIXTURE and width < len(LEVELS)
-            found.append(replace(record, other_model=wide[kind[:width]]) if wider else record)
+            found.append(replace(record, other_model=values[kind[:width]]))
     return found
 
 
@@ -206,62 +203,73 @@ def models_of(runs: Sequence[Run]) -> Any:
     return np.array([MODELS[run.configuration[0]] for run in runs])
 
 
+def chips_of(runs: Sequence[Run]) -> Any:
+    """The chip of each run."""
+    return np.array([run.key["chip"] for run in runs])
+
+
+#: What is left out whole: folds of configurations, whose kinds of runs are known, or models or chips, which are not.
+LEFT_OUT = {"": folds, "model": models_of, "chip": chips_of}
+
+
 @cache
-def _nested(runs: tuple[Run, ...], by_model: bool) -> dict[str, Any]:
-    fold = models_of(runs) if by_model else folds(runs)
+def _nested(runs: tuple[Run, ...], by: str) -> dict[str, Any]:
+    groups = LEFT_OUT[by](runs)
     found = {kernel: np.zeros(len(runs)) for kernel in STEPS}
-    for one in np.unique(fold):
+    for one in np.unique(groups):
         for kernel in STEPS:
-            form, width = best_form(kernel, runs, fold != one), len(LEVELS)
-            if by_model:
-                form, width = best_kind(kernel, runs, fold != one, runs[int(np.argmax(fold == one))].key["path"])
-            found[kernel] += _estimated(kernel, runs, fold != one, fold == one, form)[width]
+            form, width = best_form(kernel, [run for run, group in zip(runs, groups, strict=True) if group != one])
+            each = _estimated(kernel, runs, groups != one, groups == one, form)
+            found[kernel] += each[width if by else len(LEVELS)]
     return found
 
 
-def nested(runs: Sequence[Run], by_model: bool = False) -> dict[str, Any]:
-    """Estimates of all runs, each by a form and constants that its fold had no part in; zero without a model.
+def nested(runs: Sequence[Run], by: str = "") -> dict[str, Any]:
+    """Estimates of all runs, each by a form and constants that its group had no part in; zero without a model.
 
-    Folds are of configurations, or ``by_model`` of models.
+    Groups are folds of configurations, or those of ``LEFT_OUT``.
     """
-    return _nested(tuple(runs), by_model)
+    return _nested(tuple(runs), by)
 
 
-def best_form(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[str, ...]:
-    """The terms to leave out, chosen on the runs that may be fitted: the form with the least mean error.
+def best_form(kernel: str, runs: Sequence[Run]) -> tuple[tuple[str, ...], int]:
+    """The terms to leave out, and how many levels tell apart the kinds whose constants unmeasured runs take.
 
-    An error is the logarithm of a ratio. A form with fewer terms is taken where it is no worse.
+    Both are chosen on the runs that may be fitted: what gives the least mean error of models and of chips that are left
+    out of these in turn. An error is the logarithm of a ratio. A form with fewer terms is taken where it is no worse.
     """
-    return _best(kernel, tuple(runs[i] for i in np.flatnonzero(fits)), (len(LEVELS),))[0]
-
-
-def best_kind(kernel: str, runs: Sequence[Run], fits: Any, path: str) -> tuple[tuple[str, ...], int]:
-    """For a model that was not fitted the form, and how many levels tell apart the kinds whose constants it takes."""
-    whole = len(LEVELS)
-    if kernel != "served_step" or path != MIXTURE:
-        return best_form(kernel, runs, fits), whole
-    return _best(kernel, tuple(runs[i] for i in np.flatnonzero(fits)), tuple(range(whole + 1)))
+    return _best(kernel, tuple(runs))
 
 
 @cache
-def _best(kernel: str, mine: tuple[Run, ...], widths: tuple[int, ...]) -> tuple[tuple[str, ...], int]:
+def _best(kernel: str, mine: tuple[Run, ...]) -> tuple[tuple[str, ...], int]:
     seconds = np.array([run.first if kernel == "first_token" else run.token for run in mine])
-    errors = {}
+    errors: dict[tuple[str, int], float] = {}
     for name, form in FORMS[kernel].items():
-        estimated = _of_folds(kernel, mine, form)
-        for width in widths:
-            known = estimated[width] > 0
-            errors[name, width] = float(np.abs(np.log(estimated[width][known] / seconds[known])).mean())
-    best = min(errors, key=lambda each: (round(errors[each], 4), -len(FORMS[kernel][each[0]])))
+        each = [_of_groups(kernel, mine, form, by) for by in ("model", "chip")]
+        for width in WIDE:
+            errors[name, width] = float(np.mean([_mean_off(estimated[width], seconds) for estimated in each]))
+    best = min(errors, key=lambda one: (round(errors[one], 4), -len(FORMS[kernel][one[0]])))
     print(f"{kernel}, {len(mine)} runs: {best} of {errors}", file=sys.stderr, flush=True)
     return FORMS[kernel][best[0]], best[1]
 
 
+def _mean_off(estimated: Any, seconds: Any) -> float:
+    """The mean logarithm that estimates are off, of runs that have one."""
+    known = estimated > 0
+    return float(np.abs(np.log(estimated[known] / seconds[known])).mean())
+
+
+def _same(run: Run) -> tuple[str, ...]:
+    """What runs that count as one kind share: framework, chip, format, version, model."""
+    return (*(run.key[name] for name in LEVELS), MODELS[run.configuration[0]])
+
+
 @cache
-def _of_folds(kernel: str, mine: tuple[Run, ...], form: tuple[str, ...]) -> Any:
-    """Estimates of runs by width, each by constants that its fold had no part in: of steps folds are of models."""
-    fold = models_of(mine) if kernel == "served_step" else folds(mine, INNER_FOLDS)
-    return np.sum([_estimated(kernel, mine, fold != one, fold == one, form) for one in np.unique(fold)], axis=0)
+def _of_groups(kernel: str, mine: tuple[Run, ...], form: tuple[str, ...], by: str) -> Any:
+    """Estimates of runs by width, each by constants that its model or chip had no part in."""
+    groups = LEFT_OUT[by](mine)
+    return np.sum([_estimated(kernel, mine, groups != one, groups == one, form) for one in np.unique(groups)], axis=0)
 
 
 def _estimated(kernel: str, runs: Sequence[Run], fits: Any, tested: Any, left_out: Sequence[str]) -> Any:
@@ -270,7 +278,7 @@ def _estimated(kernel: str, runs: Sequence[Run], fits: Any, tested: Any, left_ou
     values = hierarchy(kernel, [members[i] for i in used if fits[i]], left_out)
     found = np.zeros((len(LEVELS) + 1, len(runs)))
     for i in (i for i in used if tested[i]):
-        for width in range(len(LEVELS) + 1):
+        for width in (*WIDE, len(LEVELS)):
             found[width, i] = _time(kernel, members[i], _narrowest(values, members[i][0], width))
     return found
 
@@ -309,7 +317,7 @@ def _of_all(kernel: str, runs: Sequence[Run]) -> tuple[list[Member], list[int], 
     """Runs with the shapes of a model of steps, the numbers of those that it is for, and constants fitted to all."""
     everything = np.ones(len(runs), bool)
     members, used = members_of(kernel, runs, everything)
-    return members, used, hierarchy(kernel, [members[i] for i in used], best_form(kernel, runs, everything))
+    return members, used, hierarchy(kernel, [members[i] for i in used], best_form(kernel, runs)[0])
 
 
 def hierarchy(kernel: str, members: Sequence[Member], left_out: Sequence[str] = ()) -> Values:
@@ -326,8 +334,15 @@ def hierarchy(kernel: str, members: Sequence[Member], left_out: Sequence[str] = 
             if len(mine) < LEAST:
                 values[key] = start
                 continue
-            prior = (TYPICAL if depth == 1 else AROUND) / np.sqrt(len(mine) / 50)
-            values[key] = fit(KERNELS[kernel], _rows(mine), start, free, prior=prior).values
+            alike: dict[tuple[str, ...], list[Member]] = defaultdict(list)
+            for member in mine:
+                alike[_same(member[0])].append(member)
+            kinds, number = list(alike.values()), len(alike)
+            counts = [np.sqrt(len(mine) / (number * len(each))) for each in kinds]
+            prior = (TYPICAL[kernel] if depth == 1 else AROUND) / np.sqrt(len(mine) / 50)
+            starts, rows = [dict(start)] * number, [_rows(each) for each in kinds]
+            fitted = fit_together(KERNELS[kernel], rows, starts, free, [""] * number, prior, STEPS_OF_FIT, counts)
+            values[key] = fitted[0].values
     return values
 
 
@@ -407,66 +422,66 @@ def _record(
 
 
 def transferred(runs: Sequence[Run]) -> list[Transfer]:
-    """How far steps and first tokens are off by the constants of another chip: of its generation, and of another one.
+    """How far steps and first tokens are off on a chip that was left out: with one of its generation, and without.
 
-    Each chip is left out, and estimated as ``Estimator.step_record`` does: by the nearest chip of the framework with
-    this kind of model, in its own format where that one has it.
+    Each is estimated as ``Estimator.step_record`` does, by the framework's constants from all other chips.
     """
-    found = []
-    for kernel in STEPS:
-        members, used, values = _of_all(kernel, runs)
+    found, kinds = [], {_kind(run) for run in runs}
+    for kernel, estimated in nested(runs, "chip").items():
         ratios: dict[str, list[float]] = defaultdict(list)
-        for i in used:
-            key = members[i][0].key
-            near = _nearest(values, key)
+        for i in np.flatnonzero(estimated):
+            near = _nearest(kinds, runs[i].key)
             if near is not None:
-                to = SAME if distance(chip(key["chip"]), chip(near[2])) == 0 else OTHER
-                ratios[to].append(members[i][2] / _time(kernel, members[i], values[near]))
+                to = SAME if distance(chip(runs[i].key["chip"]), chip(near[2])) == 0 else OTHER
+                ratios[to].append(_measured(kernel, runs[i]) / estimated[i])
         for to, each in ratios.items():
             found.append(residuals_of(kernel, to, np.array(each)[::2], np.array(each)[1::2], SOURCE))
     return found
 
 
-def other_models(runs: Sequence[Run]) -> list[Transfer]:
-    """How far steps and first tokens of a model are off by constants of other models.
+def _measured(kernel: str, run: Run) -> float:
+    return run.first if kernel == "first_token" else run.token
 
-    Coverage is the mean over models, each by an interval that its own runs have no part in.
-    """
+
+def _left_out(kernel: str, to: str, ratios: Mapping[Any, Any], what: str) -> Transfer:
+    """Residuals of groups that were left out; coverage is the mean over these, each by an interval of the others."""
+    inside = []
+    for own, mine in ratios.items():
+        low, high = even_ends(np.concatenate([each for other, each in ratios.items() if other != own]))
+        inside.append(np.mean((mine >= low) & (mine <= high)))
+    every = np.concatenate(list(ratios.values()))
+    source = f"{SOURCE}: {len(ratios)} {what} left out in turn"
+    moved = residuals_of(kernel, to, every, every, source, even_ends)
+    return replace(moved, error={**moved.error, "coverage": float(np.mean(inside))})
+
+
+def other_models(runs: Sequence[Run]) -> list[Transfer]:
+    """How far steps and first tokens of a model are off by constants of other models."""
     found, models = [], models_of(runs)
-    for kernel, estimated in nested(runs, by_model=True).items():
-        used = np.flatnonzero(estimated)
-        measured = np.array([run.first if kernel == "first_token" else run.token for run in runs])
-        ratios, names = measured[used] / estimated[used], models[used]
-        ends = [(names == one, even_ends(ratios[names != one])) for one in np.unique(names)]
-        inside = [np.mean((ratios[mine] >= low) & (ratios[mine] <= high)) for mine, (low, high) in ends]
-        source = f"{SOURCE}: {len(ends)} models left out in turn"
-        every = residuals_of(kernel, OTHER_MODEL, ratios, ratios, source, even_ends)
-        found.append(replace(every, error={**every.error, "coverage": float(np.mean(inside))}))
+    for kernel, estimated in nested(runs, "model").items():
+        seconds = np.array([_measured(kernel, run) for run in runs])
+        groups = {one: (models == one) & (estimated > 0) for one in np.unique(models[estimated > 0])}
+        ratios = {one: seconds[mine] / estimated[mine] for one, mine in groups.items()}
+        found.append(_left_out(kernel, OTHER_MODEL, ratios, "models"))
     return found
 
 
 def other_formats(runs: Sequence[Run]) -> list[Transfer]:
-    """How far steps and first tokens of a format are off by constants of another one that stands in for it.
+    """How far steps and first tokens are off in a format that was left out of a chip, where another one is known.
 
-    Coverage is the mean over pairs of formats on a chip, each by an interval that its own runs have no part in.
+    The form is that of all runs, and the constants are those of the runs that remain.
     """
-    found = []
+    found, every, kinds = [], [_kind(run) for run in runs], sorted({_kind(run) for run in runs})
     for kernel in STEPS:
-        members, used, values = _of_all(kernel, runs)
-        ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
-        for i in used:
-            own = _kind(members[i][0])
-            near = next((one for form in STEP_FORMATS if (one := (*own[:3], form)) in values and one != own), None)
-            if near is not None:
-                ratios[own].append(members[i][2] / _time(kernel, members[i], values[near]))
-        inside = []
-        for own, mine in ratios.items():
-            low, high = even_ends(np.concatenate([each for other, each in ratios.items() if other != own]))
-            inside.append(np.mean((np.array(mine) >= low) & (np.array(mine) <= high)))
-        every = np.concatenate(list(ratios.values()))
-        source = f"{SOURCE}: {len(ratios)} formats of chips left out in turn"
-        moved = residuals_of(kernel, OTHER_FORMAT, every, every, source, even_ends)
-        found.append(replace(moved, error={**moved.error, "coverage": float(np.mean(inside))}))
+        form, width = best_form(kernel, runs)
+        ratios = {}
+        for own in (one for one in kinds if sum(other[:3] == one[:3] for other in kinds) > 1):
+            mine = np.array([one == own for one in every])
+            estimated = _estimated(kernel, runs, ~mine, mine, form)[width]
+            used = np.flatnonzero(estimated)
+            if len(used):
+                ratios[own] = np.array([_measured(kernel, runs[i]) for i in used]) / estimated[used]
+        found.append(_left_out(kernel, OTHER_FORMAT, ratios, "formats of chips"))
     return found
 
 
@@ -491,7 +506,7 @@ def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
         outer = np.flatnonzero(far >= LEAST_OUTSIDE)
         if len(inner) < LEAST_INNER or not len(outer):
             continue
-        found = fit(model, rows.take(np.sort(inner[::2])), prior=TYPICAL)
+        found = fit(model, rows.take(np.sort(inner[::2])), prior=TYPICAL["first_token"])
         each = rows.seconds / model.times(rows.shapes, NO_CHIP, found.values, "")
         low, high = conformal(each[inner[1::2]])
         scores.append(np.maximum(np.log(low / each[outer]), np.log(each[outer] / high)) / far[outer])
@@ -500,10 +515,9 @@ def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
     return [widening(kernel, together[::2], together[1::2], beyond[1::2], SOURCE)]
 
 
-def _nearest(values: Values, key: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The constants of the nearest other chip: of the run's framework and kind of model, and its format if there."""
-    known = [one for one in values if len(one) == KIND and one[:2] == (key["library"], key["path"])]
-    known = [one for one in known if one[2] != key["chip"]]
+def _nearest(kinds: Iterable[tuple[str, ...]], key: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The nearest other chip's kind: of the run's framework and kind of model, and its format if there."""
+    known = sorted(one for one in kinds if one[:2] == (key["library"], key["path"]) and one[2] != key["chip"])
     for dtype in dict.fromkeys((key["dtype"], *STEP_FORMATS)):
         same = [one for one in known if one[3] == dtype]
         if same:
@@ -522,10 +536,11 @@ def summary(runs: Sequence[Run]) -> dict[str, Errors]:
             mine = np.array([run.key[name] == word for run in runs])
             found[word] = Errors.of(token[mine], seconds[mine])
     found["bound alone"] = Errors.of(np.array([run.floor for run in runs]), seconds)
-    other = nested(runs, by_model=True)["served_step"]
-    for word in ("dense", "mixture"):
-        mine = np.array([run.key["path"] == word for run in runs])
-        found[f"{word}, another model"] = Errors.of(other[mine], seconds[mine])
+    for by in filter(None, LEFT_OUT):
+        other = nested(runs, by)["served_step"]
+        for word in ("dense", "mixture"):
+            mine = np.array([run.key["path"] == word for run in runs]) & (other > 0)
+            found[f"{word}, another {by}"] = Errors.of(other[mine], seconds[mine])
     idle = first > 0
     firsts = np.array([run.first for run in runs])
     found["first token"] = Errors.of(first[idle], firsts[idle])

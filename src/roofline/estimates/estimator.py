@@ -232,9 +232,10 @@ class Expectation:
     def working_time(self) -> Size:
         """Seconds of the kernels without their starts, for each of which a graph has a gap instead.
 
-        Collectives keep theirs: it is the latency of messages.
+        Collectives keep theirs, the latency of messages, and so do experts, each of which is several kernels.
         """
-        starts = (one.parts.get("launch", 0.0) * one.run.repeat for one in self.kernels if "link" not in one.run.shapes)
+        alone = (one for one in self.kernels if one.run.kernel != "experts" and "link" not in one.run.shapes)
+        starts = (one.parts.get("launch", 0.0) * one.run.repeat for one in alone)
         return _plain(self.kernel_time - sum(starts))
 
     @property
@@ -667,13 +668,15 @@ class Estimator:
     ) -> KernelConstants | None:
         """Constants of this framework's steps: of this format and kind of model, else of another format.
 
-        Steps of another number of ``kernels`` than those measured are of another model: for it constants are those of
-        the framework with all models, where the record has them.
+        Steps of another number of ``kernels`` than those measured are of another model. For another model, chip or
+        format constants are those of all the framework's runs, where the record has them.
         """
         found = self._step_record(kernel, dtype, path, machine)
-        if found is None or not found.other_model or not kernels or not found.outside({"kernels": kernels}):
+        if found is None or not found.other_model:
             return found
-        whose = f"values of all models that {found.library} was measured with"
+        if found.chip == machine.key and not found.stand_in and not (kernels and found.outside({"kernels": kernels})):
+            return found
+        whose = f"values of all runs that {found.library} was measured with"
         said = ", ".join(filter(None, (found.transferred_from, whose)))
         return replace(found, values=found.other_model, transferred_from=said)
 

@@ -279,7 +279,8 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
             whole = step_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
         alone = estimator.expect(whole)
         prefill, first_floor, known = alone.kernel_time, float(whole.lower), (known[0], bool(alone.is_known))
-    mixed = batch / output * prefill if output and prefill is not None else 0.0
+    # a request waits for the prefills of the others
+    mixed = max(batch - 1, 0.0) / output * prefill if output and prefill is not None else 0.0
     path = "mixture" if any(one.run.kernel == "experts" for one in found.kernels) else "dense"
     floors = float(decode.lower), first_floor
     if estimator.eager:
@@ -563,7 +564,7 @@ FORMS = {
 }
 #: What the fit takes of each.
 HOLDS = {
-    "tpot_ms": "the time between tokens of a run holds prefills of other requests, batch/output of them a step",
+    "tpot_ms": "the time between tokens of a run holds prefills of other requests, (batch − 1)/output of them a step",
     "ms": "the time of a step at a context holds no prefill",
 }
 #: A time over so many bounds, and over so many seconds, is in another unit.
@@ -682,7 +683,7 @@ def calibrate_served(
             why = f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"
             rejected[why] += [where for *_, where in members]
             continue
-        ours = replace(record, dtype=dtype, stand_in=())
+        ours = replace(record, dtype=dtype, stand_in=(), other_model={})
         places = [where for *_, where in members]
         fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library, places, PRIOR))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")

@@ -2,14 +2,15 @@
 
 A decode step takes the host's time, the kernels of the decoding sequences, and its share of the prefills of new ones::
 
-    TPOT = step_time + gap · K + request_time · B + decode_factor · Σ decode + prefill_factor · (B/output) · Σ prefill
+    TPOT = step_time + gap · K + request_time · B + decode_factor · Σ decode
+         + prefill_factor · ((B − 1)/output) · Σ prefill
     TTFT = start_time + gap · K + prefill_factor · Σ prefill                             (nothing else running)
 
 Sums are over kernels, of which a pass runs K, with a gap between each and the next. In the graph of a decode step the
-gap stands in place of what starts a kernel that runs alone, which is no part of Σ decode; that of a collective, the
-latency of its messages, is. B is the batch of one copy, no more than its keys and values leave room for in nine tenths
-of the memory: further requests wait. A mean decode step has half of its answer behind it, and prefill is of one
-sequence.
+gap stands in place of what starts a kernel that runs alone, which is no part of Σ decode. That of a collective is, the
+latency of its messages, and that of experts, which are several kernels. B is the batch of one copy, no more than its
+keys and values leave room for in nine tenths of the memory: further requests wait. A request waits for the prefills of
+the others. A mean decode step has half of its answer behind it, and prefill is of one sequence.
 TTFT under load is queueing, and no estimate's matter.
 
 Without a graph (eager) the host starts each kernel by itself: a pass takes no less than K · host_time.
