@@ -429,7 +429,7 @@ def transferred(runs: Sequence[Run]) -> list[Transfer]:
     found, kinds = [], {_kind(run) for run in runs}
     for kernel, estimated in nested(runs, "chip").items():
         ratios: dict[str, list[float]] = defaultdict(list)
-        for i in np.flatnonzero(estimated):
+        for i in np.flatnonzero(estimated).tolist():
             near = _nearest(kinds, runs[i].key)
             if near is not None:
                 to = SAME if distance(chip(runs[i].key["chip"]), chip(near[2])) == 0 else OTHER
@@ -478,8 +478,8 @@ def other_formats(runs: Sequence[Run]) -> list[Transfer]:
         for own in (one for one in kinds if sum(other[:3] == one[:3] for other in kinds) > 1):
             mine = np.array([one == own for one in every])
             estimated = _estimated(kernel, runs, ~mine, mine, form)[width]
-            used = np.flatnonzero(estimated)
-            if len(used):
+            used = np.flatnonzero(estimated).tolist()
+            if used:
                 ratios[own] = np.array([_measured(kernel, runs[i]) for i in used]) / estimated[used]
         found.append(_left_out(kernel, OTHER_FORMAT, ratios, "formats of chips"))
     return found

@@ -216,19 +216,19 @@ def test_what_is_beaten_by_another_chip_would_cost_less_below_a_price() -> None:
 
 def test_a_plan_by_floors_names_prefill_apart_where_measured_times_turn_the_order() -> None:
     """By floors whole replicas take 16 chips and pools 20; as measured 48 and 40."""
-    load = {"rate": 10, "prompt": 6000, "output": 800, "ttft": "2s", "tpot": "40ms", "disaggregate": True}
+    load = {"rate": 9.5, "prompt": 6000, "output": 800, "ttft": "2s", "tpot": "40ms", "disaggregate": True}
     asked = {**load, "on": "h100", "count": [16, 40, 48], "formats": "bf16"}
     found, own = plan("llama-3-70b", **asked), plan("llama-3-70b", **asked, estimate="vllm")
     assert (found.best.chips, own.best.chips, found.best.deployment.prefill) == (16, 40, None)
     said = " ".join(str(found).split())
     assert f"(48 chips) would keep the limits; with prefill apart 40 chips would do: {own.best.deployment}" in said
     whose = (
-        "take h100:20 as 5 replicas of tensor 4, bf16 for prefill + h100:20 as 5 replicas of tensor 4, bf16 for decode"
+        "take h100:24 as 6 replicas of tensor 4, bf16 for prefill + h100:16 as 4 replicas of tensor 4, bf16 for decode"
     )
     assert whose in " ".join(str(own).split())
     assert own.best.deployment.takes_prompts == "in own pool"
     assert any(
-        getattr(mark, "text", "").startswith("prefill h100:20 tensor 4 bf16 apart,\ndecode")
+        getattr(mark, "text", "").startswith("prefill h100:24 tensor 4 bf16 apart,\ndecode")
         for mark in own.plot().marks
     )
 

@@ -347,8 +347,8 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     said = _said(shapes, token, output is not None)
     stated = serving.decode.sizes["context"]
     usual = shapes.context == stated or (serving.prefill is not None and stated == _read_before(serving.prefill))
-    of = {} if usual else {"context": shapes.context}
-    return ServedExpectation(token, first, shapes.batch, shapes.asked, estimator.library, said, **of)
+    context = None if usual else shapes.context
+    return ServedExpectation(token, first, shapes.batch, shapes.asked, estimator.library, said, context=context)
 
 
 def was_measured(record: KernelConstants, kernels_are_known: bool, machine: Machine) -> bool:
