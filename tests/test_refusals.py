@@ -320,7 +320,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "prompt": 0}), "prompt of 0 tokens; 1 token at least"),
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "output": 10**400}), "output is a number of over 300 digits"),
-    (lambda: _mixture(model_type="plamo2"), "model_type 'plamo2' has layers that are not modelled"),
+    (lambda: _mixture(model_type="rwkv7"), "model_type 'rwkv7' has layers that are not modelled"),
     (lambda: _mixture(model_type="hunyuan_v1_moe", num_shared_expert=2), "has not one shared expert; that is not read"),
     (
         lambda: _mixture(model_type="phi", partial_rotary_factor=3),

@@ -285,6 +285,13 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
               early_exit_threshold=1.0, **_UNTIED),
         2 * 49152 * 2048 + 24 * (4 * 2048**2 + 3 * 2048 * 5632 + 4 * 2048) + 2048 + 2049,
     ),
+    "plamo-2-1b": (  # every second layer is a mixer of 32 heads with one step width each; 1.29B as published
+        sizes("plamo2", 2048, 16, 16, 8192, 100000, num_key_value_heads=1, hidden_size_per_head=128, mamba_num_heads=32,
+              mamba_d_state=64, mamba_d_conv=4, mamba_step=2, mamba_chunk_size=256, attention_window_size=2048,
+              mamba_enabled=True),
+        2048 * 100001 + 16 * (3 * 2048 * 8192 + 4 * 2048) + 8 * (2 * 2048 * 17 * 128 + 17 * 128)
+        + 8 * (3 * 2048 * 4096 + 4096 * (4 + 128 + 128) + 128 * 32 + 3 * 32 + 128 + 2 * 64),
+    ),
     "telechat3-36b": (
         sizes("telechat3", 6144, 64, 48, 24576, 131072, num_key_value_heads=8, head_dim=128, **_UNTIED),
         2 * 131072 * 6144 + 64 * (2 * 6144**2 + 2 * 1024 * 6144 + 3 * 6144 * 24576 + 2 * 6144) + 6144,

@@ -420,6 +420,40 @@ def test_words_that_stand_for_pictures_and_sounds(kind: str, more: dict[str, Any
     assert (model.parameters, *products) == counted
 
 
+PLAMO = small(
+    "plamo2", head_dim=..., hidden_size_per_head=16, attention_window_size=8, mamba_d_state=6, mamba_d_conv=4,
+    mamba_num_heads=6, mamba_step=2, num_hidden_layers=4, full_attention_idx=[1], tie_word_embeddings=True,
+)  # fmt: skip
+
+
+def test_mixers_of_one_step_width_a_head_beside_windows() -> None:
+    """Two layers of 6 heads of 16 channels with a state of 6 for each, one of all tokens and one with a window."""
+    model = load(PLAMO)
+    assert model.gaps == ()
+    kept = {
+        name: sum(p.elements for b in model.blocks for p in b.cache(100) if p.name == name)
+        for name in ("state", "keys")
+    }
+    assert kept == {"state": 2 * 96 * 6, "keys": 2 * 16 * (100 + 8)}
+    mixer = 2 * 96 * 64 + 96 * (64 + 12) + 64 * 6 + 96 * 64
+    attention, mlp = 64 * 16 * (4 + 2 * 2) + 64 * 64, 3 * 64 * 48
+    products = 2 * (2 * mixer + 2 * attention + 4 * mlp + 64 * 96) + 4 * 4 * 16 * (101 + 8) + 2 * 2 * 2 * 96 * 6
+    ops = decode(model, batch=1, context=100)
+    assert sum(op.work.total("flops", "matrix") * op.repeat for op in ops) == products
+    local = on_chips(PLAMO, 2)
+    assert local.gaps == ()
+    assert next(b for b in local.blocks if b.name == "mixer").inner == 48
+
+
+@pytest.mark.parametrize(("kind", "more"), [("cohere", {"use_qk_norm": True}), ("stablelm", {"qk_layernorm": True})])
+def test_norms_of_single_heads_with_scales_of_their_own_need_no_sums_of_other_chips(
+    kind: str, more: dict[str, Any]
+) -> None:
+    whole, local = load({**TINY[kind], **more}), on_chips({**TINY[kind], **more}, 2)
+    assert whole.parameters - load(TINY[kind]).parameters == 3 * (4 + 2) * 16
+    assert local.gaps == ()
+
+
 def test_words_beside_pictures_and_long_documents() -> None:
     """Parameters of transformers 5.24 for the defaults of each type; a window is half to each side."""
     sizes = {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 12, "num_attention_heads": 8}

@@ -281,7 +281,8 @@ class Mamba1(Block, keeps="state"):
         state ← exp(Δ·A)·state + Δ·x·B;  out = state·C + D·x               9 FLOPs a channel and entry of the state
 
     ``rank`` is the width the step widths are made from; ``norms`` normalises it, B and C (Jamba), without a scale
-    where ``plain`` (Falcon Mamba). With ``heads`` (Zamba) each makes these of its own part of the channels. Chips that
+    where ``plain`` (Falcon Mamba). With ``heads`` (Zamba) each makes these of its own part of the channels. With
+    ``steps`` (PLaMo 2) so many heads of channels have one step width each, and recur as those of Mamba-2. Chips that
     split the channels add up their parts of these three over ``axes``.
 
     Source: Gu and Dao, arXiv:2312.00752, section 3 and algorithm 2; the scan runs on the vector unit.
@@ -300,17 +301,18 @@ class Mamba1(Block, keeps="state"):
     heads: int = 1
     axes: tuple[Any, ...] = ()
     algorithm: Any = None
+    steps: int = 0
 
     def weights(self) -> tuple[Weight, ...]:
-        made = self.heads * (self.rank + 2 * self.state_size)
+        made, rows = self.heads * (self.rank + 2 * self.state_size), self.steps or self.inner
         return (
             Weight("in_proj", (2 * self.inner, self.inputs)),
             Weight("x_proj", (made, self.inner // self.heads)),
-            Weight("dt_proj", (self.inner, self.rank)),
-            Weight("dt_proj.bias", (self.inner,), "bias"),
+            Weight("dt_proj", (rows, self.rank)),
+            Weight("dt_proj.bias", (rows,), "bias"),
             Weight("conv1d", (self.inner, 1, self.kernel), "other"),
-            Weight("A_log", (self.inner, self.state_size), "other"),
-            Weight("D", (self.inner,), "other"),
+            Weight("A_log", (rows,) if self.steps else (rows, self.state_size), "other"),
+            Weight("D", (rows,), "other"),
             Weight("out_proj", (self.inputs, self.inner)),
             *where(self.conv_bias, Weight("conv1d.bias", (self.inner,), "bias")),
             *where(self.bias, Weight("in_proj.bias", (2 * self.inner,), "bias")),
@@ -344,10 +346,13 @@ class Mamba1(Block, keeps="state"):
         steps = builder.linear("dt_proj", narrow, tokens, copies=self.heads)
         steps = builder.elementwise("softplus", (steps,), "dt")
         read = [mixed, steps, made, *builder.read_weights("A_log", "D")]
-        state, kept = builder.states("state", (step.batch, self.inner, self.state_size), self.state)
-        out = builder.output("scan", tokens, self.inner)
-        sizes = {"tokens": tokens, "channels": self.inner, "state_size": self.state_size}
-        builder.add(selective_scan("", [*read, *state], [out, kept], **sizes), "scan")
+        if self.steps:
+            out = recur(builder, read, self.steps, self.state_size, self.inner // self.steps, 2, self.state)
+        else:
+            state, kept = builder.states("state", (step.batch, self.inner, self.state_size), self.state)
+            out = builder.output("scan", tokens, self.inner)
+            sizes = {"tokens": tokens, "channels": self.inner, "state_size": self.state_size}
+            builder.add(selective_scan("", [*read, *state], [out, kept], **sizes), "scan")
         out = builder.elementwise("swiglu", (half, out), "gate", like=out)
         return builder.linear("out_proj", out, tokens)
 

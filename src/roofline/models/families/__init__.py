@@ -28,7 +28,7 @@ _OTHERS = {
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
         "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "big_bird", "roc_bert", "blt", "moshi",
-        "plamo2", "rwkv7", "phi4flash",
+        "rwkv7", "phi4flash",
     ),
 }  # fmt: skip
 

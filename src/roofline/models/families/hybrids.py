@@ -222,6 +222,26 @@ def _griffin_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, 
     return recurrent.RealGatedRecurrence("temporal_block", shape.width, width, shape.heads, kernel, act)
 
 
+def _plamo_kinds(fields: Fields, layers: int) -> list[str]:
+    """One layer in each ``mamba_step`` attends: the middle one; to all tokens where ``full_attention_idx`` has it."""
+    every, full = fields.size("mamba_step", default=2), fields.listed("full_attention_idx") or []
+    if not fields.flag("mamba_enabled", True):
+        attends = range(layers)
+    elif layers <= every // 2:
+        attends = range(layers - 1, layers)
+    else:
+        attends = range(every // 2, layers, every)
+    return ["recurrent" if n not in attends else "full" if n in full else "sliding" for n in range(layers)]
+
+
+def _plamo_mixer(fields: Fields, shape: DecoderSizes) -> Block:
+    heads = fields.size("mamba_num_heads", default=64)
+    return recurrent.Mamba1(
+        "mixer", shape.width, heads * shape.head, fields.size("mamba_d_state", default=64), max(64, shape.width // 16),
+        fields.size("mamba_d_conv", default=4), conv_bias=False, norms=True, steps=heads,
+    )  # fmt: skip
+
+
 _HYBRID = Decoder(
     norms=("input_layernorm", "pre_ff_layernorm"), kinds=_recurrent_kinds("mamba", "linear_attention"),
     mixer=_mixers(lambda fields, shape: _mamba2(fields, "mamba")), mlp="feed_forward", last_norm="final_layernorm",
@@ -258,6 +278,12 @@ decoder.add({
         ),
     ),
     "bamba": replace(_HYBRID, rotary=decoder.rotary_part(2)),
+    "plamo2": Decoder(
+        prepare=lambda fields: fields.with_values(head_dim=fields.size("hidden_size_per_head", default=128)),
+        order="around", norms=("pre_mixer_norm", "post_mixer_norm", "pre_mlp_norm", "post_mlp_norm"),
+        attention="mixer", bias=False, qk_norm="own", kinds=_plamo_kinds, window=("attention_window_size", 2048),
+        mixer=_mixers(_plamo_mixer), mlp_bias=False, act_fields=(), tied=True,
+    ),
     "falcon_h1": replace(_HYBRID, kinds=decoder.all_full, mixer=_falcon_h1),
     "granitemoehybrid": replace(
         _HYBRID, norms=("input_layernorm", "post_attention_layernorm"),

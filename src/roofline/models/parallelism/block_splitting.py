@@ -230,6 +230,10 @@ def _mamba1(splitter: BlockSplitter, block: Any) -> Any:
         if splitter.ways > block.heads:
             splitter.gap("chips that share a head of Mamba channels add up its steps, B and C, which is not counted")
         block, axes = replace(block, heads=heads), ()
+    if block.steps:
+        heads = splitter.divide_or_share("heads of Mamba channels", block.steps)
+        inner = heads * (block.inner // block.steps)
+        return replace(block, steps=heads, inner=inner, axes=axes, algorithm=splitter.algorithm)
     inner = splitter.divide_or_pad("Mamba channels", block.inner)
     return replace(block, inner=-(-inner // block.heads) * block.heads, axes=axes, algorithm=splitter.algorithm)
 
