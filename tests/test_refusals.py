@@ -320,6 +320,13 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "prompt": 0}), "prompt of 0 tokens; 1 token at least"),
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "output": 10**400}), "output is a number of over 300 digits"),
+    (
+        lambda: roofline.llm(
+            {"model_type": "Dream", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "intermediate_size": 96, "vocab_size": 100}, on="h100", context=8,
+        ),
+        "is a denoiser, which does not decode; give a prompt",
+    ),
     (lambda: _mixture(model_type="rwkv7"), "model_type 'rwkv7' has layers that are not modelled"),
     (lambda: _mixture(model_type="hunyuan_v1_moe", num_shared_expert=2), "has not one shared expert; that is not read"),
     (

@@ -946,7 +946,8 @@ def serve(
     reads = prompt is not None and phase != "decode"
     prefill = step_bound(described, "prefill", batch=batch, prompt=prompt, **options) if reads else None
     if not reads and not described.causal:
-        raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
+        kind = "a denoiser" if described.head else "an encoder"
+        raise InputError(f"{described.name} is {kind}, which does not decode", hint="give a prompt")
     read = 0 if prompt is None else as_size(prompt) + as_size(options.get("past", 0))
     after = read if context is None else context
     decodes = described.causal and phase != "prefill"
