@@ -561,7 +561,7 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
         now = numbers.pop(x, None)
     known = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
-    return _Search(asked, for_, x, unit, symbolic, numbers, known, pieces, any_plan, figure, now)
+    return _Search(any_plan, for_, symbolic, numbers, unit, figure, now, asked, x, known, pieces)
 
 
 def _at_its_plan(asked: Question) -> Question:
@@ -609,26 +609,63 @@ def figure_of(use: ResourceUse, asked: Question | None = None) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Search:
-    """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given.
+class Unknown:
+    """One unknown of a question, a line or a step of a model: a size (``unit`` is empty), or a rate.
 
-    ``pieces`` are the times with another piece for small collectives, ``symbolic`` has those for large ones. ``x`` is
-    the unknown as a symbol, ``unit`` that of a rate. ``asked`` goes by the plan of ``symbolic``, ``any_plan`` by the
-    best of each size. ``figure`` is what an override calls an unknown rate, ``now`` what that is on the machine.
+    ``here`` is the answer to that question, ``numbers`` the rates that stand in it as symbols. ``figure`` is what an
+    override calls an unknown rate, ``now`` what that is on the machine. A size may have to be a ``multiple``.
+    """
+
+    question: Any
+    name: str
+    here: Bound
+    numbers: Mapping[Any, Any]
+    unit: str
+    figure: str
+    now: float | None
+
+    multiple = ways = 1
+
+    def at(self, value: float) -> Bound | None:
+        """The answer with the unknown at a number; None where that cannot be asked."""
+        try:
+            if not self.unit:
+                changed = self.question.with_sizes(**{self.name: value})
+            else:
+                machine = override(self.question.machine, {self.figure: f"{value / (self.now or 1):.17g}x"})
+                changed = self.question.vary(machine=machine)
+            found: Bound = changed.answer()
+        except (InputError, UntimedError):
+            return None
+        return found
+
+    def floor(self, value: float) -> float:
+        """Seconds at best with the unknown at a number; without end where that cannot be asked."""
+        found = self.at(value)
+        return math.inf if found is None else float(found.lower)
+
+    def within(self, time: float, value: float | None, **found: Any) -> TimeSolution:
+        """What was found for a stated time."""
+        return TimeSolution(
+            self.name, self.question, time, value, unit=self.unit, assumptions=self.here.assumptions,
+            incomplete=self.here.incomplete, rates={str(rate): float(each) for rate, each in self.numbers.items()},
+            **found,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search(Unknown):
+    """One unknown in a line: ``here`` has its times in symbols, ``sizes`` are those given.
+
+    ``pieces`` are the times with another piece for small collectives, ``here`` has those for large ones. ``x`` is
+    the unknown as a symbol. ``asked`` goes by the plan of ``here``, ``question`` by the best of each size.
     ``quantities`` says what each resource that was met does.
     """
 
     asked: Question
-    name: str
     x: Any
-    unit: str
-    symbolic: Bound
-    numbers: Mapping[Any, Any]
     sizes: Mapping[Any, Any]
     pieces: Mapping[str, Any]
-    any_plan: Question
-    figure: str = ""
-    now: float | None = None
     quantities: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -637,27 +674,12 @@ class _Search:
         return {**self.numbers, **self.sizes}
 
     @property
-    def multiple(self) -> int:
+    def multiple(self) -> int:  # type: ignore[override]
         """The multiple that a size must be for the plan that is taken."""
-        return self.asked.multiple_of(self.name) if self.symbolic.plan is not None else 1
-
-    def at(self, value: float) -> Bound | None:
-        """The answer with the unknown at a number; None where that cannot be asked."""
-        try:
-            if not self.unit:
-                return self.any_plan.with_sizes(**{self.name: value}).answer()
-            machine = override(self.any_plan.machine, {self.figure: f"{value / (self.now or 1):.17g}x"})
-            return self.any_plan.vary(machine=machine).answer()
-        except (InputError, UntimedError):
-            return None
-
-    def floor(self, value: float) -> float:
-        """Seconds at best with the unknown at a number; without end where that cannot be asked."""
-        found = self.at(value)
-        return math.inf if found is None else float(found.lower)
+        return self.asked.multiple_of(self.name) if self.here.plan is not None else 1
 
     def solution(self) -> Solution:
-        times = self.symbolic.times
+        times = self.here.times
         exact = {name: put_numbers(time, self.known) for name, time in times.items()}
         pairs = {(a, b): roots_of(times[a], times[b], self.x) for a, b in combinations(times, 2)}
         if self.asked.machine.over == WARM and self.asked.text:
@@ -689,7 +711,7 @@ class _Search:
             binding = largest_at(exact, self.x, 1.0)
             if (by_any := self._by_any_plan(binding, is_flipping=False)) is not None:
                 return by_any
-            timed = ", for what could be timed" if self.symbolic.incomplete else ""
+            timed = ", for what could be timed" if self.here.incomplete else ""
             return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}{timed}")
         value, before, after = self._main(flips)
         if (by_any := self._by_any_plan(flips[-1][2])) is not None:
@@ -697,11 +719,11 @@ class _Search:
         form = min(crossings, key=lambda crossing: abs(crossing[0] - value))[1]
         limit_form, limit = limit_of(form, self.numbers, self.sizes) if not self.unit else (None, None)
         pick = None if self.unit else self._whole(value)
-        there = None if self.asked is self.any_plan else self.at(value if pick is None else pick)
+        there = None if self.asked is self.question else self.at(value if pick is None else pick)
         return self._solution(
             value=value, pick=pick, before=before, after=after, verdict=self._words(value, before, after), form=form,
             valid=validity_of(form), limit=limit, limit_form=limit_form, flips=tuple(flips),
-            faster_plan=None if there is None or there.plan == self.symbolic.plan else there.plan,
+            faster_plan=None if there is None or there.plan == self.here.plan else there.plan,
         )  # fmt: skip
 
     def _by_any_plan(self, last: str, *, is_flipping: bool = True) -> Solution | None:
@@ -709,9 +731,9 @@ class _Search:
 
         ``last`` is what binds by that plan at large sizes; where nothing flips by it, every power of two is looked at.
         """
-        if self.asked is self.any_plan or self.unit or self.name in self.asked.mesh_names:
+        if self.asked is self.question or self.unit or self.name in self.asked.mesh_names:
             return None
-        freely = replace(self, asked=self.any_plan)
+        freely = replace(self, asked=self.question)
         large = LARGE // max(self.ways, self.multiple) * max(self.ways, self.multiple)
         far = freely._numeric()(large) if is_flipping else None
         if is_flipping and (far is None or freely._kind(far) == self._kind(last)):
@@ -719,14 +741,14 @@ class _Search:
         found = freely._by_bisection()
         assumed = tuple(without(found.assumptions, _OF_PLANS))
         there = self.at(large)
-        limit = found.intensity_limit if there is not None and there.plan == self.symbolic.plan else None
+        limit = found.intensity_limit if there is not None and there.plan == self.here.plan else None
         freed = replace(found, intensity_limit=limit, collectives=(), by_algorithm=(), assumptions=assumed)
         return freed if found.flips else None
 
     def _is_large(self, value: float) -> bool:
         """Say whether collectives are large at this size of the unknown, as the closed forms take them to be."""
         at = {**self.known, self.x: value}
-        large = self.symbolic.times
+        large = self.here.times
         return all(
             form is large[name] or put_numbers(form - large[name], at) == 0 for name, form in self.pieces.items()
         )
@@ -757,8 +779,8 @@ class _Search:
     def _in_symbols(self, pairs: Mapping[Any, Any]) -> Solution:
         """Other sizes are open: the closed form of the crossing, and its limit for large sizes."""
         candidates = [(pair, form) for pair, forms in pairs.items() for form in forms or ()]
-        links = {frozenset(pair) for pair in network_pairs(self.symbolic)}
-        scales = busiest_crossing(self.symbolic, self.x, self.known)
+        links = {frozenset(pair) for pair in network_pairs(self.here)}
+        scales = busiest_crossing(self.here, self.x, self.known)
         candidates.sort(
             key=lambda each: (frozenset(each[0]) not in links, each[1] != scales, self._matters_less(*each))
         )
@@ -787,7 +809,7 @@ class _Search:
 
     def _matters_less(self, pair: tuple[str, str], form: Any) -> tuple[bool, bool]:
         """Order crossings, the one to answer with first: of times that no third exceeds, between kinds of bound."""
-        times = self.symbolic.times
+        times = self.here.times
         large = {**dict.fromkeys(self._open(), LARGE), **self.known}
         value = positive_number(put_numbers(form, large))
         if value is None:
@@ -798,7 +820,7 @@ class _Search:
 
     def _open(self) -> set[Any]:
         """Sizes that are not given, the unknown aside."""
-        every = (free_symbols(put_numbers(time, self.known)) for time in self.symbolic.times.values())
+        every = (free_symbols(put_numbers(time, self.known)) for time in self.here.times.values())
         return set().union(*every) - {self.x}
 
     def _by_bisection(self) -> Solution:
@@ -835,9 +857,9 @@ class _Search:
         )  # fmt: skip
 
     @property
-    def ways(self) -> int:
+    def ways(self) -> int:  # type: ignore[override]
         """By what plans may split the unknown size: the chips of all axes that they may use; 1 where these are open."""
-        asked = self.any_plan
+        asked = self.question
         mesh = asked.on_mesh().mesh if asked.is_sharded and asked.conventions.plan is None else None
         if mesh is None or self.name in asked.mesh_names:
             return 1
@@ -867,29 +889,29 @@ class _Search:
 
     def _solution(self, **fields: Any) -> Solution:
         return Solution(
-            unknown=self.name, question=self.asked, unit=self.unit, fraction=fraction_of(self.x, self.symbolic),
+            unknown=self.name, question=self.asked, unit=self.unit, fraction=fraction_of(self.x, self.here),
             intensity_limit=self._intensity_limit(), critical_intensity=self._ridge(),
-            by_algorithm=self._by_algorithm(), collectives=collectives_in_words(self.symbolic),
-            assumptions=self.symbolic.assumptions, incomplete=self.symbolic.incomplete,
+            by_algorithm=self._by_algorithm(), collectives=collectives_in_words(self.here),
+            assumptions=self.here.assumptions, incomplete=self.here.incomplete,
             rates={str(rate): float(value) for rate, value in self.numbers.items()}, **fields,
         )  # fmt: skip
 
     def _by_algorithm(self) -> tuple[Crossing, ...]:
         """Where it starts to scale, for every algorithm of the collectives."""
-        if self.unit or not network_pairs(self.symbolic):
+        if self.unit or not network_pairs(self.here):
             return ()
         return by_algorithm(self.asked.vary(sizes=_beside(self.asked)), self.name, self.x, self.sizes)
 
     def _intensity_limit(self) -> float | None:
         """FLOP/B as the unknown and the open sizes grow without bound, where that is finite."""
-        form = self.symbolic.intensity
+        form = self.here.intensity
         if self.unit or not is_symbol(form):
             return None
         return limit_of(put_numbers(form, self.sizes), {})[1]
 
     def _ridge(self) -> float | None:
         """The intensity at which computing takes as long as moving, where the sizes do not change it."""
-        ridge = self.symbolic.critical_intensity
+        ridge = self.here.critical_intensity
         return None if ridge is None else positive_number(put_numbers(ridge, self.known))
 
     def _main(self, flips: list[Flip]) -> Flip:
@@ -905,16 +927,16 @@ class _Search:
 
     def _sides(self, pair: tuple[str, str]) -> tuple[str, str]:
         """Order two resources: the first binds below the crossing, the second above."""
-        ratio = sympy.cancel(self.symbolic.times[pair[0]] / self.symbolic.times[pair[1]])
+        ratio = sympy.cancel(self.here.times[pair[0]] / self.here.times[pair[1]])
         return (pair[1], pair[0]) if rises(ratio, self.x) else pair
 
     def _largest_when_large(self) -> str:
-        times = self.symbolic.times
+        times = self.here.times
         large = {s: LARGE for time in times.values() for s in free_symbols(time)}
         return max(times, key=lambda name: float(put_numbers(times[name], {**large, **self.known})))
 
     def _kind(self, resource: str) -> str:
-        known = {use.resource: use.quantity for use in self.symbolic.uses}
+        known = {use.resource: use.quantity for use in self.here.uses}
         return BOUND_KINDS[known.get(resource) or self.quantities[resource]]
 
     def _words(self, value: float, before: str, after: str, flips: Sequence[Flip] = ()) -> str:
@@ -966,40 +988,35 @@ def _solved(unknown: _Search, time: float) -> TimeSolution:
     if left_open:
         hint = f"give {', '.join(sorted(map(str, left_open)))} a number"
         raise InputError(f"a time needs every size but {unknown.name}", hint=hint)
-    said: dict[str, Any] = {
-        "unknown": unknown.name, "question": unknown.any_plan, "time": time, "unit": unknown.unit,
-        "assumptions": unknown.symbolic.assumptions, "incomplete": unknown.symbolic.incomplete,
-        "rates": {str(rate): float(value) for rate, value in unknown.numbers.items()},
-    }  # fmt: skip
     if unknown.name in unknown.asked.mesh_names:
-        return by_chips(unknown, time, said)
-    networked = any(use.quantity in ("wire", "hops") for use in unknown.symbolic.uses)
+        return by_chips(unknown, time)
+    networked = any(use.quantity in ("wire", "hops") for use in unknown.here.uses)
     if unknown.unit and networked:  # with the rate, the fastest plan and algorithm change
-        return by_rates(unknown, time, said)
+        return by_rates(unknown, time)
     fixed = {name: each for name, each in times.items() if unknown.x not in free_symbols(each)}
     alone = {name: float(put_numbers(each, known)) for name, each in fixed.items()}
     longest = max(alone, key=lambda name: alone[name], default=None)
     if longest is not None and alone[longest] > time and not networked:
-        return TimeSolution(**said, value=None, bound_by=longest, least=alone[longest])
+        return unknown.within(time, None, bound_by=longest, least=alone[longest])
     allowed = _allowed_by_each({n: each for n, each in times.items() if n not in fixed}, unknown, t, {**known, t: time})
     if not allowed:
         if unknown.unit:
-            return by_rates(unknown, time, said)
-        return by_whole_numbers(unknown, time, said, unknown.ways)
+            return by_rates(unknown, time)
+        return by_whole_numbers(unknown, time)
     last = (max if unknown.unit else min)(allowed, key=lambda name: allowed[name][0])
     value, form = allowed[last]
     valid = _valid((each for name, each in times.items() if name != last), unknown.x, form, t)
     if unknown.unit:
         if unknown.floor(value) > time * (1 + 1e-9):  # bytes are rounded up, which the form leaves out
-            return by_rates(unknown, time, said)
-        return TimeSolution(**said, value=value, bound_by=last, form=form, valid=valid, answer=unknown.at(value))
+            return by_rates(unknown, time)
+        return unknown.within(time, value, bound_by=last, form=form, valid=valid, answer=unknown.at(value))
     multiple, ways = unknown.multiple, unknown.ways
     pick = int(value * (1 + 1e-12) // multiple) * multiple
     # a size that plans can split may take less than the next
     longer = all(time < unknown.floor(size) < math.inf for size in (pick + multiple, (pick // ways + 1) * ways))
     if pick < 1 or unknown.floor(pick) > time * (1 + 1e-9) or not longer:
-        return by_whole_numbers(unknown, time, said, ways)
-    return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form, valid=valid, answer=unknown.at(pick))
+        return by_whole_numbers(unknown, time)
+    return unknown.within(time, value, pick=pick, bound_by=last, form=form, valid=valid, answer=unknown.at(pick))
 
 
 def _valid(others: Iterable[Any], x: Any, form: Any, t: Any) -> Any:
@@ -1025,7 +1042,7 @@ def _allowed_by_each(
     return found if len(found) == len(times) else None
 
 
-def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: int = 1) -> TimeSolution:
+def by_whole_numbers(unknown: Unknown, time: float) -> TimeSolution:
     """The largest whole number within the time, by halving; ceilings make the floor rise in steps.
 
     Also looked at are the numbers that plans can split ``ways``: they may take less than those in between. The first
@@ -1048,46 +1065,46 @@ def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: i
             return low * step
         return (first_where(lambda count: unknown.floor(count * step) > time, low, high) - 1) * step
 
-    pick = max(map(largest, {unknown.multiple, max(ways, unknown.multiple)}))
+    pick = max(map(largest, {unknown.multiple, max(unknown.ways, unknown.multiple)}))
     if pick == 0:
         shortest = unknown.at(least(unknown.multiple) * unknown.multiple)
-        return TimeSolution(**said, value=None, least=None if shortest is None else float(shortest.lower))
+        return unknown.within(time, None, least=None if shortest is None else float(shortest.lower))
     found = unknown.at(pick)
     if 2 * pick > FARTHEST and (most := unknown.floor(2 * pick)) <= time:
-        return TimeSolution(**said, value=None, bound_by=_binding(found), least=most)
-    return TimeSolution(**said, value=float(pick), pick=pick, bound_by=_binding(found), answer=found)
+        return unknown.within(time, None, bound_by=_binding(found), least=most)
+    return unknown.within(time, float(pick), pick=pick, bound_by=_binding(found), answer=found)
 
 
-def by_chips(unknown: Any, time: float, said: Mapping[str, Any]) -> TimeSolution:
+def by_chips(unknown: Unknown, time: float) -> TimeSolution:
     """The fewest chips within the time, one number after the other: more make some times longer and others shorter.
 
     Of many chips the powers of two are tried. Where no number is within it, the fastest is told.
     """
     fastest: TimeSolution | None = None
-    said = {**said, "is_of_chips": True}
     powers = (2**k for k in range(MOST_TRIED.bit_length() - 1, MOST_CHIPS.bit_length()))
     for chips in (*range(1, MOST_TRIED), *powers):
         found = unknown.at(chips)
         took = math.inf if found is None else float(found.lower)
         if took <= time:
-            return TimeSolution(**said, value=float(chips), pick=chips, bound_by=_binding(found), answer=found)
+            fastest = unknown.within(time, float(chips), pick=chips, bound_by=_binding(found), answer=found)
+            break
         if took < (math.inf if fastest is None or fastest.least is None else fastest.least):
-            fastest = TimeSolution(**said, value=None, pick=chips, least=took, bound_by=_binding(found), answer=found)
-    return fastest or TimeSolution(**said, value=None)
+            fastest = unknown.within(time, None, pick=chips, least=took, bound_by=_binding(found), answer=found)
+    return replace(fastest or unknown.within(time, None), is_of_chips=True)
 
 
-def by_rates(unknown: Any, time: float, said: Mapping[str, Any]) -> TimeSolution:
+def by_rates(unknown: Unknown, time: float) -> TimeSolution:
     """The least rate within the time, by halving over answers: with the rate, plans and algorithms change."""
     low, high = 1.0, FASTEST
     if unknown.floor(high) > time:
         left = unknown.at(high)
         least, binding = (None, None) if left is None else (float(left.lower), str(left.bound_by))
-        return TimeSolution(**said, value=None, bound_by=binding, least=least)
+        return unknown.within(time, None, bound_by=binding, least=least)
     while high > low * (1 + 1e-9):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if unknown.floor(middle) <= time else (middle, high)
     found = unknown.at(high)
-    return TimeSolution(**said, value=high, bound_by=_binding(found), answer=found)
+    return unknown.within(time, high, bound_by=_binding(found), answer=found)
 
 
 def _binding(found: Bound | None) -> str | None:

@@ -39,8 +39,8 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import CHIPS, Parallelism, pool
-from roofline.models.serving.bound import full_from, serve_bound, step_bound
+from roofline.models.parallelism.layout import CHIPS, pool
+from roofline.models.serving.bound import StepQuestion, full_from, serve_bound
 from roofline.quantity import format_amount, format_change, format_percent, format_times
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
 from roofline.signatures import spelled, takes
@@ -56,27 +56,6 @@ LEAST_SHARE = 0.05
 
 #: Changes of a phase that are shown, and other chips.
 MOST_CHANGES, MOST_CHIPS = 9, 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StepQuestion:
-    """A step of serving as a question: the arguments of :func:`roofline.models.serve_bound`."""
-
-    model: Model
-    phase: str
-    arguments: Mapping[str, Any]
-
-    def answer(self) -> Bound:
-        """Price the step."""
-        return step_bound(self.model, self.phase, **self.arguments)
-
-    def vary(self, **arguments: Any) -> StepQuestion:
-        """The step with other arguments."""
-        return replace(self, arguments={**self.arguments, **arguments})
-
-    def ways(self, machine: Machine) -> Parallelism:
-        """How the step is split over the chips of its machine."""
-        return Parallelism.of_options(machine, self.arguments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -136,6 +136,54 @@ def step_bound(
     return replace(step, model=local, machine=machine).bound()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StepQuestion:
+    """A step of serving as a question: the arguments of :func:`serve_bound`, which advice and solutions change.
+
+    >>> asked = StepQuestion(load("llama-3-8b"), "decode", {"on": "h100", "set": {"hbm": 4e12}, "context": 64})
+    >>> asked.with_sizes(batch=8).vary(machine=asked.machine).answer().lower == asked.vary(batch=8).answer().lower
+    True
+    """
+
+    model: Model
+    phase: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def expression(self) -> str:
+        """The step, in words."""
+        return f"{self.model.name} {self.phase}"
+
+    @property
+    def machine(self) -> Machine:
+        """What it runs on, with the figures of its own."""
+        return target(self.arguments.get("on"), **take_target_options(dict(self.arguments)))
+
+    def answer(self) -> Bound:
+        """Price the step."""
+        return step_bound(self.model, self.phase, **self.arguments)
+
+    def vary(self, *, machine: Machine | None = None, **arguments: Any) -> StepQuestion:
+        """The step with other arguments, or on another machine."""
+        now = dict(self.arguments)
+        if machine is not None:  # which has its figures
+            take_target_options(now)
+            now["on"] = machine
+        return replace(self, arguments={**now, **arguments})
+
+    def with_sizes(self, **sizes: Any) -> StepQuestion:
+        """The step at other sizes."""
+        return self.vary(**sizes)
+
+    def particular(self, assumptions: Sequence[str]) -> list[str]:
+        """What is assumed: all of it."""
+        return list(assumptions)
+
+    def ways(self, machine: Machine) -> Parallelism:
+        """How the step is split over the chips of a machine."""
+        return Parallelism.of_options(machine, self.arguments)
+
+
 def as_size(value: Size) -> Size:
     """Several sizes in a list as an array; anything else as it is."""
     if not isinstance(value, list | tuple | range):

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -43,10 +43,10 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import first_where
 from roofline.bounds.memory import Tile, check_policy, traffic
 from roofline.bounds.question import refuse_known
-from roofline.bounds.solve import TimeSolution, by_rates, by_whole_numbers, figure_of, named_rates, use_of
-from roofline.errors import HardwareError, InputError, RooflineError, suggest
+from roofline.bounds.solve import TimeSolution, Unknown, by_rates, by_whole_numbers, figure_of, named_rates, use_of
+from roofline.errors import InputError, RooflineError, suggest
 from roofline.frozen import dataclass, replace
-from roofline.hardware import chip, override
+from roofline.hardware import chip
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import LEVEL_SYNONYMS, rate
@@ -54,7 +54,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode
 from roofline.models.parallelism.block_splitting import divides, experts_of
-from roofline.models.serving.bound import serve_bound, step_bound
+from roofline.models.serving.bound import StepQuestion, serve_bound, step_bound
 from roofline.models.serving.step import asked_model
 from roofline.quantity import parse
 from roofline.signatures import call, spelled, takes
@@ -270,55 +270,6 @@ def _candidates(model: Model, kind: str) -> list[int]:
 SIZES, CONTEXT = ("batch", "context", "prompt"), 4096
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SolvedQuestion:
-    """A step of a model on a machine: what :func:`roofline.models.serve_bound` is asked, with one unknown."""
-
-    model: Model
-    phase: str
-    machine: Machine
-    arguments: Mapping[str, Any]
-
-    @property
-    def expression(self) -> str:
-        """The step, in words."""
-        return f"{self.model.name} {self.phase}"
-
-    def particular(self, assumptions: Sequence[str]) -> list[str]:
-        """What is assumed: all of it."""
-        return list(assumptions)
-
-    def answer(self, **changed: Any) -> Bound:
-        """The step, with other arguments."""
-        return step_bound(self.model, self.phase, **{"on": self.machine, **self.arguments, **changed})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Unknown:
-    """A size of a step (``unit`` is empty), or a rate: ``figure`` is what an override calls it, ``now`` its value."""
-
-    asked: SolvedQuestion
-    name: str
-    unit: str = ""
-    figure: str = ""
-    now: float = 1.0
-    multiple: int = 1
-
-    def at(self, value: float) -> Bound | None:
-        """The step with the unknown at a number; None where that cannot be asked."""
-        try:
-            if not self.unit:
-                return self.asked.answer(**{self.name: int(value)})
-            return self.asked.answer(on=override(self.asked.machine, {self.figure: f"{value / self.now:.17g}x"}))
-        except (InputError, HardwareError):
-            return None
-
-    def floor(self, value: float) -> float:
-        """Seconds at best with the unknown at a number; without end where that cannot be asked."""
-        found = self.at(value)
-        return math.inf if found is None else float(found.lower)
-
-
 def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = None, **arguments: Any) -> TimeSolution:
     """Find the least rate (``hbm``, ``bf16`` …), or the largest ``batch``, ``context`` or ``prompt``, within a time.
 
@@ -342,18 +293,15 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
     given |= {name: check(name, given[name]) for name in SIZES if isinstance(given.get(name), str)}
     if phase == "decode":
         given.setdefault("context", CONTEXT)
-    asked_of = SolvedQuestion(described, phase, machine, {n: value for n, value in given.items() if n != for_})
+    asked = StepQuestion(described, phase, {"on": machine, **{n: value for n, value in given.items() if n != for_}})
     is_size = for_ in SIZES
-    here = asked_of.answer(**{for_: 1} if is_size else {})
+    here = (asked.with_sizes(**{for_: 1}) if is_size else asked).answer()
     if not isinstance(here.bound_by, str) or is_array(here.lower) or is_symbol(here.lower):
         raise InputError("a time needs every other size of the step", hint="give each one value")
-    said: dict[str, Any] = {
-        "unknown": for_, "question": asked_of, "time": parse(time, "s"), "unit": "", "incomplete": here.incomplete,
-        "assumptions": here.assumptions,
-    }  # fmt: skip
+    seconds = float(parse(time, "s"))
     if is_size:
-        found = by_whole_numbers(_Unknown(asked_of, for_), said["time"], said)
-        # what is assumed of the step that was found, in place of that of one token
+        found = by_whole_numbers(Unknown(asked, for_, here, {}, "", "", None), seconds)
+        # in place of what one token assumes
         return found if found.answer is None else replace(found, assumptions=found.answer.assumptions)
     names = named_rates(machine)
     for_ = next((name for name in (for_, for_.lower(), LEVEL_SYNONYMS.get(for_.lower())) if name in names), for_)
@@ -361,9 +309,8 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
         raise InputError(f"nothing here is called {for_!r}", hint=suggest(for_, [*SIZES, *names], what="unknowns"))
     use = use_of(here, for_, machine)
     unit, now = "FLOP/s" if use.quantity == "flops" else "B/s", float(use.rate.value)
-    unknown = _Unknown(asked_of, for_, unit, figure_of(use), now)
-    said |= {"unknown": for_, "unit": unit}
-    value = now * float(here.times[use.resource]) / said["time"]
-    if math.isclose(unknown.floor(value), said["time"], rel_tol=1e-9):
-        return TimeSolution(**said, value=value, bound_by=use.resource, answer=unknown.at(value))
-    return by_rates(unknown, said["time"], said)
+    unknown = Unknown(asked, for_, here, {}, unit, figure_of(use), now)
+    value = now * float(here.times[use.resource]) / seconds
+    if math.isclose(unknown.floor(value), seconds, rel_tol=1e-9):
+        return unknown.within(seconds, value, bound_by=use.resource, answer=unknown.at(value))
+    return by_rates(unknown, seconds)
