@@ -40,8 +40,10 @@ from typing import Any
 
 from roofline.bounds.api import ARGUMENTS, take_target_options, target
 from roofline.bounds.bound import Bound
+from roofline.bounds.case import Case
+from roofline.bounds.conventions import Conventions
 from roofline.bounds.crossing import first_where
-from roofline.bounds.memory import Tile, check_policy, traffic
+from roofline.bounds.memory import Tile, check_policy
 from roofline.bounds.question import refuse_known
 from roofline.bounds.solve import TimeSolution, Unknown, by_rates, by_whole_numbers, figure_of, named_rates, use_of
 from roofline.errors import InputError, RooflineError, suggest
@@ -49,7 +51,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out
-from roofline.hardware.rate import LEVEL_SYNONYMS, rate
+from roofline.hardware.rate import LEVEL_SYNONYMS
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode
@@ -59,7 +61,7 @@ from roofline.models.serving.step import asked_model
 from roofline.quantity import parse
 from roofline.signatures import call, spelled, takes
 from roofline.sizes import Size, check, is_array, is_number, is_symbol
-from roofline.work import Op, Work
+from roofline.work import Op
 
 #: Kinds of split.
 KINDS = ("tensor", "expert")
@@ -101,12 +103,12 @@ def _compute_bound_batch(
     options: tuple[tuple[str, Any], ...],
 ) -> int | None:  # fmt: skip
     """The same whatever the batch of the question is: answers at other batches find it."""
-    choices = dict(options)
+    choices, conventions = dict(options), Conventions(policy=policy, tile=tile)
 
     def excess(batch: int) -> float:
         """Seconds that computing takes longer than moving, in memory or between chips."""
         ops = decode(model, batch=batch, context=context, **choices)
-        units, moving = _times(ops, traffic(ops, policy, tile), machine, attention)
+        units, moving = _times(ops, machine, conventions, attention)
         return float(max(units.values(), default=0) - max(moving.values(), default=0))
 
     if excess(_FAR) < 0:
@@ -129,26 +131,19 @@ def network_at_any_batch(
     ''
     """
     ops = decode(model, batch=_FAR, context=context, **options)
-    units, moving = _times(ops, traffic(ops, policy, tile), machine, attention=False)
+    units, moving = _times(ops, machine, Conventions(policy=policy, tile=tile), attention=False)
     slowest = max({**units, **moving}.items(), key=lambda each: each[1])[0]
     return slowest if any(slowest == link.name for link in machine.links) else ""
 
 
 def _times(
-    ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention: bool
-) -> tuple[dict[str, Size], dict[str, Size]]:
+    ops: Sequence[Op], machine: Machine, conventions: Conventions, attention: bool
+) -> tuple[Counter[str], Counter[str]]:
     """Seconds of each compute unit, and of memory and each link."""
-    units: dict[str, Size] = {}
-    moving: dict[str, Size] = {}
-    for op, traffic_of_op in zip(ops, moved, strict=True):
-        if op.kind == "attention" and not attention:
-            continue
-        for key, amount in ((op.work + traffic_of_op) * op.repeat).items():
-            found = rate(machine, key, op)
-            if found is None:
-                continue
-            times = units if key.quantity == "flops" else moving
-            times[found.resource] = times.get(found.resource, 0) + amount / found.value
+    units, moving = Counter[str](), Counter[str]()
+    for part in Case(ops, machine, conventions).prices():
+        for use in part.uses if attention or part.op.kind != "attention" else ():
+            (units if use.quantity == "flops" else moving)[use.resource] += use.time
     return units, moving
 
 
