@@ -849,6 +849,10 @@ class Codes:
         found: tuple[int, ...] = self.codes.shape
         return found
 
+    def reshape(self, *shape: Any) -> Codes:
+        """The same in another shape, as an array."""
+        return Codes(self.codes.reshape(*shape), self.names)
+
     def tolist(self) -> Any:
         """The names, in lists as deep as the array."""
         return self.as_names().tolist()

@@ -152,7 +152,7 @@ class ArrayLine:
                 self.incomplete |= dict.fromkeys(answer.incomplete)
                 blocks.append(dict(columns(answer)))
                 if wrong is not None:
-                    blocks[-1] = {name: _unknown_at(each, wrong) for name, each in blocks[-1].items()}
+                    blocks[-1] = {name: unknown_at(each, wrong) for name, each in blocks[-1].items()}
                     for rule, count in why.items():
                         self.failed[rule] = self.failed.get(rule, 0) + count
                 done = min(start + BLOCK, rows)
@@ -200,7 +200,25 @@ def asked_of_rows(
         sizes = {name: np.where(wrong, spare[name], v) if is_array(v) else v for name, v in sizes.items()}
 
 
-def _unknown_at(value: Any, wrong: Any) -> Any:
+def column_of(answer: Any, name: str) -> Any:
+    """A column of an answer, a line's or a step's, by the name that tables have for it; None where it is not known.
+
+    >>> from roofline.bounds.api import bound
+    >>> found = bound("bf16[B, D] * bf16[D, F]", on="h100", B=8, D=64, F=64)
+    >>> [column_of(found, name) for name in ("bytes", "memory", "fits", "bound_by", "time.ici")]
+    [10240, 10240, True, 'hbm', 0.0]
+    """
+    kind, _, part = name.partition(".")
+    if kind == "time":
+        return answer.times.get(part, 0.0)
+    if kind == "memory" or name == "fits":
+        held = answer.footprint
+        whole = held and (held.fits if name == "fits" else held.total)
+        return whole if held is None or not part else held.parts.get(part, 0.0)
+    return sum(answer.bytes.values()) if name == "bytes" else getattr(answer, name)
+
+
+def unknown_at(value: Any, wrong: Any) -> Any:
     """A column without the figures of some rows."""
     if value is None:
         return None
@@ -369,4 +387,4 @@ def _array(name: str, value: Any) -> Any:
     return value if is_symbol(value) else check(name, value)
 
 
-__all__ = ["ArrayBound", "ArrayLine", "asked_of_rows", "bound_arrays", "said_of_all"]
+__all__ = ["ArrayBound", "ArrayLine", "asked_of_rows", "bound_arrays", "column_of", "said_of_all", "unknown_at"]

@@ -19,7 +19,7 @@ from typing import Any
 
 from roofline.answers import attributes, estimable, figures_of, heading
 from roofline.bounds.api import question
-from roofline.bounds.arrays import ArrayLine, asked_of_rows, said_of_all
+from roofline.bounds.arrays import ArrayLine, asked_of_rows, column_of, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import NAMES
 from roofline.bounds.question import Question, refuse_idle, refuse_idle_on_plan
@@ -382,7 +382,7 @@ class LineTable(BlockTable):
 
         priced = line.priced(flat, prod(shape), columns, told)
         nothing = np.full(shape, _UNKNOWN)
-        return {name: own[name] if name in own else _shaped(priced.get(name, nothing), shape) for name in names}
+        return {name: own[name] if name in own else priced.get(name, nothing).reshape(shape) for name in names}
 
     def labels(self, choices: Any) -> dict[str, Any]:
         places = tuple(dict.fromkeys(self.machines))
@@ -444,24 +444,12 @@ def _column(found: Evaluated, name: str, known: Any, capacity: float | None) -> 
     return found["memory"] <= capacity if name == "fits" else found.whole_column(name)
 
 
-def _shaped(column: Any, shape: tuple[int, ...]) -> Any:
-    return Codes(column.codes.reshape(shape), column.names) if isinstance(column, Codes) else column.reshape(shape)
-
-
 def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
     for column in columns:
         if column == "times":
             yield from ((f"time.{name}", time) for name, time in answer.times.items())
-        elif column.startswith("time."):
-            name = column[5:]
-            if name not in answer.times:
-                raise InputError(f"no time on {name!r}", hint=suggest(name, answer.times, what="resources"))
-            yield column, answer.times[name]
-        elif column == "bytes":
-            yield column, sum(answer.bytes.values())
-        elif column == "fits":
-            fits = answer.footprint.fits if answer.footprint is not None else None
-            yield column, _UNKNOWN if fits is None else fits
-        else:
-            value = getattr(answer, column)
-            yield column, _UNKNOWN if value is None else value
+            continue
+        if column.startswith("time.") and (name := column[5:]) not in answer.times:
+            raise InputError(f"no time on {name!r}", hint=suggest(name, answer.times, what="resources"))
+        value = column_of(answer, column)
+        yield column, _UNKNOWN if value is None else value

@@ -194,10 +194,7 @@ class Evaluated(Columns):
         """Columns that were worked out in another way, as flat arrays; ``wrong`` rows have none, counted in ``why``."""
         shape = np.broadcast_shapes(*(np.shape(size) for size in sizes.values()))
         found = cls(function, sizes, shape, prod(shape), 1)
-        for name, column in columns.items():
-            of_codes = isinstance(column, Codes)
-            whole = Codes(column.codes.reshape(shape), column.names) if of_codes else column.reshape(shape)
-            found._done[name] = whole
+        found._done = {name: column.reshape(shape) for name, column in columns.items()}
         found._checked = wrong.reshape(shape) if why else None, dict(why)
         return found
 

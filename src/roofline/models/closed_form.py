@@ -22,7 +22,7 @@ from typing import Any
 
 from roofline.answers import WAYS, machine_asked
 from roofline.bounds.api import question, take_target_options, target
-from roofline.bounds.arrays import ArrayBound, asked_of_rows
+from roofline.bounds.arrays import ArrayBound, asked_of_rows, column_of, unknown_at
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
@@ -388,7 +388,7 @@ def fill_in(found: Evaluated, columns: Sequence[str], model: Model, phase: str, 
         sizes = {name: values[start : start + BLOCK] for name, values in rows.items()}
         step, wrong, said = _step_of_rows(model, phase, sizes, options)
         every.append(wrong)
-        blocks.append({name: np.where(wrong, *_figures(step, name)) for name in columns})
+        blocks.append({name: unknown_at(_figure(step, name), wrong) for name in columns})
         why |= {rule: why.get(rule, 0) + number for rule, number in said.items()}
     found.fill_in(
         {name: np.concatenate([each[name] for each in blocks]) for name in columns}, np.concatenate(every), why
@@ -428,46 +428,28 @@ def step_columns(model: Model, phase: str, sizes: Mapping[str, Any], options: Ma
     every = () if step is None else (step, *getattr(step, "stages", ()))
     names = [*COLUMNS, "intensity", "utilisation", *(f"time.{name}" for each in every for name in each.times)]
     names += [f"memory.{name}" for each in every if each.footprint for name in each.footprint.parts]
-    columns: dict[str, Any] = {name: np.where(wrong, *_figures(step, name)) for name in names if name != "bound_by"}
-    codes = Codes(np.zeros(len(wrong), np.int8), ()) if step is None else step.bound_by
-    columns["bound_by"] = Codes(np.where(wrong, len(codes.names), codes.codes), (*codes.names, ""))
+    columns = {name: unknown_at(_figure(step, name), wrong) for name in names}
     said = (() if step is None else step.incomplete), (() if step is None else step.assumptions)
     function = Compiled(f"{model.name} {phase}", dict.fromkeys(given), {}, dict.fromkeys(columns), {})
     return Evaluated.of_columns(replace(function, incomplete=said[0], assumptions=said[1]), given, columns, wrong, why)
 
 
-def _figures(step: Bound | Training | None, name: str) -> tuple[Any, Any]:
-    """A column of a step over arrays: what stands for no figure, and the figures."""
-    none, (kind, _, part) = "" if name == "bound_by" else np.nan, name.partition(".")
+def _figure(step: Bound | Training | None, name: str) -> Any:
+    """A column of a step over arrays. Of training amounts and times are those of the slowest stage of each row."""
     if step is None:
-        return none, none
-    if isinstance(step, Training):
-        return none, _figure_of_training(step, name)
-    if kind == "memory" and step.footprint is not None:
-        return none, step.footprint.parts.get(part, 0.0) if part else step.footprint.total
-    if part:
-        return none, step.times.get(part, 0.0)
-    return none, sum(step.bytes.values()) if name == "bytes" else np.asarray(getattr(step, name))
-
-
-def _figure_of_training(found: Training, name: str) -> Any:
-    """A column of a training step over arrays: amounts and times are those of the slowest stage of each row."""
-    kind, _, part = name.partition(".")
-    if kind == "memory":
-        return found.memory.parts.get(part, 0.0) if part else found.memory.total
+        return "" if name == "bound_by" else np.nan
+    if not isinstance(step, Training):
+        return column_of(step, name)
     if name in ("lower", "op_by_op", "upper"):
-        return getattr(found, name)
-    each = [stage.bound for stage in found.stages]
-    times = {name: [bound.times.get(name, 0.0) for bound in each] for bound in each for name in bound.times}
-
-    def slowest(values: Sequence[Any]) -> Any:
-        return np.nan if any(value is None for value in values) else of_largest([b.lower for b in each], values)
-
+        return getattr(step, name)
+    each = [stage.bound for stage in step.stages]
+    if name.startswith("memory"):
+        return column_of(replace(each[0], footprint=step.memory), name)
     if name == "bound_by":
-        return np.asarray(Codes.of({name: slowest(values) for name, values in times.items()}))
-    if part:
-        return slowest(times.get(part, [0.0] * len(each)))
-    return slowest([sum(b.bytes.values()) if name == "bytes" else getattr(b, name) for b in each])
+        times = dict.fromkeys(name for bound in each for name in bound.times)
+        return Codes.of({name: _figure(step, f"time.{name}") for name in times})
+    values = [column_of(bound, name) for bound in each]
+    return np.nan if any(value is None for value in values) else of_largest([bound.lower for bound in each], values)
 
 
 def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
@@ -616,8 +598,5 @@ def serve_table(
         for name, values in varying.items():
             check(name, values, least=0 if name in FROM_ZERO else 1)
     table: dict[str, Any] = {n: np.broadcast_to(values, shape).reshape(-1) for n, values in varying.items()}
-    for name in columns:
-        values = found.whole_column(name)
-        flat = values.codes if isinstance(values, Codes) else values
-        table[name] = Codes(flat.reshape(-1), values.names) if isinstance(values, Codes) else flat.reshape(-1)
+    table |= {name: found.whole_column(name).reshape(-1) for name in columns}
     return ServingTable(described, phase, machine, table, found.incomplete)
