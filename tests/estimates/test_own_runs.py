@@ -634,7 +634,8 @@ def test_constants_start_from_the_library_that_ran(tmp_path: Path, library: str,
     path = tmp_path / "mine.csv"
     path.write_text("batch,heads,kv_heads,head_size,length,dtype,us\n" + rows)
     chips = ("h100", "a100", "rtx-pro-6000", "l40s")
-    wanted = f"{' and '.join(f'{key} {start}' for key in chips)} (another generation)"
+    *others, last = (f"{key} {start}" for key in chips)
+    wanted = f"{', '.join(others)} and {last} (another generation)"
     assert calibrate(path, "b200", library=library).started_from == (wanted,)
 
 
