@@ -209,10 +209,8 @@ def chosen_together(
     def spent(part: Mapping[int, Op]) -> dict[str, Size]:
         found: dict[str, Size] = {}
         for at, op in part.items():
-            for key, amount in (op.work + loads[at]).items():
-                for known in rates(machine, key, op):
-                    time = amount * known.share * op.repeat / known.value
-                    found[known.resource] = found.get(known.resource, 0) + time
+            for name, time in _by_resource(op.work + loads[at], machine, op).items():
+                found[name] = found.get(name, 0) + time * op.repeat
         return found
 
     def by(names: Sequence[str]) -> dict[int, Op]:
@@ -237,16 +235,10 @@ def chosen_together(
 @lru_cache(maxsize=1024)
 def _undominated(asked: _Asked, machine: Machine) -> tuple[str, ...]:
     """The algorithms that another one is not as fast as on every link and in the hops."""
-    times: dict[str, dict[tuple[str, str], Size]] = {}
-    for name in feasible_algorithms(*asked):
-        own = times[name] = {}
-        for key, amount in asked.cost(_LARGE, name).work.items():
-            for known in rates(machine, key):
-                place = known.resource, key.quantity
-                own[place] = own.get(place, 0) + amount / known.value
+    times = {name: _by_resource(asked.cost(_LARGE, name).work, machine) for name in feasible_algorithms(*asked)}
 
     def as_fast(one: str, other: str) -> bool:
-        return all(time <= times[other].get(place, 0) for place, time in times[one].items())
+        return all(time <= times[other].get(name, 0) for name, time in times[one].items())
 
     kept: list[str] = []
     for name in times:
@@ -596,13 +588,17 @@ def _range(nbytes: Any) -> str:
 
 def _times(work: Work, machine: Machine) -> tuple[Size, Size, Size]:
     """The longest time of any link and of the hops, all times together, and how many hops; what has no rate is left."""
-    by_resource: dict[str, Size] = {}
-    for key, amount in work.items():
-        found = rate(machine, key)
-        if found is not None:
-            by_resource[found.resource] = by_resource.get(found.resource, 0) + amount / found.value
-    times = list(by_resource.values()) or [0]
+    times = list(_by_resource(work, machine).values()) or [0]
     return (maximum(*times) if len(times) > 1 else times[0]), sum(times[1:], times[0]), work.total("hops")
+
+
+def _by_resource(work: Work, machine: Machine, op: Op | None = None) -> dict[str, Size]:
+    """The time of each resource; what has no rate is left out."""
+    found: dict[str, Size] = {}
+    for key, amount in work.items():
+        for known in rates(machine, key, op):
+            found[known.resource] = found.get(known.resource, 0) + amount * known.share / known.value
+    return found
 
 
 def _hops_known(work: Work, machine: Machine) -> bool:
