@@ -55,7 +55,7 @@ THIRDS = np.array([-1.0, 0.0, 1.0]) * 1.5**0.5
 #: Requests that wait for a place whose states are told apart, where prefill stops the chain.
 BEYOND = 96
 #: The most further ones where they come in groups.
-WIDEST = 800
+WIDEST = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,17 +293,12 @@ def _left_in_busy_period(busy: float, most: int, width: int, burst: float = 1.0)
     >>> round(float(_left_in_busy_period(0.5, 80, 80).sum()), 3)                 # E[X] = 1 / (1 − ρ)
     2.0
     """
-    arrivals = _group_arrivals(busy, width + 1, burst)
-    # from q to q − 1 + a
-    steps = np.zeros((width + 1, width + 1))
-    for q in range(1, width + 1):
-        reach = min(width + 2 - q, width + 1)
-        steps[q, q - 1 : q - 1 + reach] = arrivals[:reach]
-    steps = steps[1:, 1:]
+    # each service takes one from q, and as many as come in it are added
+    added = np.fft.rfft(_group_arrivals(busy, width + 1, burst), 2 * width + 2)
     row = (1 - 1 / burst) ** np.arange(width) / burst
     rows = [row]
     for _ in range(most):
-        row = row @ steps
+        row = np.maximum(np.fft.irfft(np.fft.rfft(row, 2 * width + 2) * added)[1 : width + 1], 0.0)
         rows.append(row)
         if row.sum() < 1e-9:
             break
