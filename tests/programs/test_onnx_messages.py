@@ -269,6 +269,20 @@ def test_a_rule_that_compares_an_open_size_asks_for_its_number(monkeypatch):
         trace(model([helper.make_node("Relu", ["x"], ["y"])], [value("x", "N")], [value("y")]))
 
 
+def test_long_lists_and_large_images_are_not_worked_out_number_by_number():
+    held = [helper.make_tensor(name, TensorProto.INT64, [], [n]) for name, n in (("a", 0), ("b", 2**60), ("c", 1))]
+    many = helper.make_node("Range", ["a", "b", "c"], ["r"])
+    counted = model([many, helper.make_node("Cast", ["r"], ["y"], to=TensorProto.FLOAT)], [], [value("y", 2**60)], held)
+    assert trace(counted, frontend="onnx").bytes("minimal") == 4 * 2**60
+    held = [helper.make_tensor("s", TensorProto.FLOAT, [4], [1, 1, 2**40, 2])]
+    held += [
+        helper.make_tensor(name, TensorProto.INT64, [4], n) for name, n in (("a", [0] * 4), ("b", [1, 1, 2**39, 3]))
+    ]
+    nodes = [helper.make_node("Resize", ["x", "", "s"], ["k"]), helper.make_node("Slice", ["k", "a", "b"], ["y"])]
+    resized = model(nodes, [value("x", 1, 1, 4, 4)], [value("y", 1, 1, 2**39, 3)], held)
+    assert trace(resized, frontend="onnx").bytes("minimal") >= 4 * 3 * 2**39
+
+
 def test_a_result_without_a_shape_is_a_gap():
     axes = value("axes", 1, dtype=TensorProto.INT64)
     found = trace(model([helper.make_node("Squeeze", ["x", "axes"], ["y"])], [value("x", 1, 8), axes], [value("y")]))

@@ -32,6 +32,11 @@ CASES = [
     (lambda x: x.nope(), ["fp32[3]"], r"test_torch_messages\.py:\d+: .*AttributeError: 'Tensor' object has no"),
     (torch.add, ["fp32[3]", "fp32[4]"], "The size of tensor a|must match|broadcast"),
     (nn.Embedding(8, 8), ["mxfp4[3]"], "torch has no dtype for mxfp4; it has fp64"),
+    (
+        torch.exp,
+        [f"fp32[{2**62}, {2**62}]"],
+        "is too large for torch: RuntimeError: Storage size .*; give smaller sizes",
+    ),
     (lambda x: x.tolist(), ["fp32[3]"], "fails on shapes alone: .*; it asks for the values of a tensor: trace what is"),
     (lambda x: x.numpy(), ["fp32[3]"], r"test_torch_messages\.py:\d+: .*it asks for the values of a tensor"),
     (

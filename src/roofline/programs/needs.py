@@ -143,11 +143,20 @@ def normed_by_channel(asked: Asked, axes: Sequence[int] = (), group: int = 1) ->
 
 def by_rows(asked: Asked, rows: Sequence[Callable[[Any], Any] | None]) -> Iterator[Region]:
     """Of the last dimensions of an image the rows that each of these says for places of the result; None: the same."""
+
+    def back(box: Box, axis: int, of: Callable[[Any], Any]) -> list[Box] | None:
+        many = max(len(range(*box[axis])), asked.ins[0][axis])
+        return regions.with_rows(box, axis, of(np.arange(*box[axis]))) if many <= _MOST_ROWS else None
+
     found = asked.region
     for axis, of in enumerate(rows, len(asked.ins[0]) - len(rows)):
         if of is not None:
-            found = regions.each(found, lambda box, a=axis, of=of: regions.with_rows(box, a, of(np.arange(*box[a]))))
+            found = regions.each(found, lambda box, axis=axis, of=of: back(box, axis, of))
     yield found
+
+
+#: More rows are not worked out one by one.
+_MOST_ROWS = 2**20
 
 
 #: Which of ``size`` elements stands at a place counted from the first, where they are padded with themselves.

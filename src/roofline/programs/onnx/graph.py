@@ -519,8 +519,21 @@ def _size(text: str, used: Mapping[str, Size]) -> Size | None:
 def _inferred(model: Any, *, strict: bool) -> Any:
     """Sizes go through the operators that work them out, but for a list of them that is longer than any."""
     named = (dim.dim_value for item in model.graph.input for dim in _dims(item)[:1] if len(_dims(item)) == 1)
-    short = all(count <= LARGEST_LIST for count in named)
+    short = all(count <= LARGEST_LIST for count in (*named, *_counted_up(model.graph, {})))
     return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=short)
+
+
+def _counted_up(graph: Any, outer: Mapping[str, Any]) -> Iterator[float]:
+    """How many numbers each Range of a graph, and of those inside it, makes out of numbers that the file holds."""
+    held = {**outer, **{item.name: item for item in graph.initializer}}
+    for node in graph.node:
+        held.update((node.output[0], item.t) for item in node.attribute if item.HasField("t") and node.output)
+        given = [held.get(word) for word in node.input]
+        if node.op_type == "Range" and len(given) == 3 and all(each is not None and not each.dims for each in given):
+            first, last, step = (float(numpy_helper.to_array(each)) for each in given)
+            yield abs(last - first) / abs(step) if step else 0.0
+        for inner in graphs_of(node):
+            yield from _counted_up(inner, held)
 
 
 def _check_equations(graph: Any) -> None:

@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import is_nested_int
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from roofline.errors import InputError
-from roofline.programs.api import Spec, check_values, closed_over, globals_named, stated_values
+from roofline.programs.api import Spec, check_values, closed_over, first_line, globals_named, stated_values
 from roofline.programs.api import spec as read_spec
 from roofline.programs.pytorch.functions import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
@@ -328,7 +328,11 @@ def _from_spec(wanted: Spec, numbers: list[float] | None, opened: OpenSizes, dec
     dtype = TORCH_DTYPES[wanted.dtype]
     if numbers is None:
         dims = tuple(opened.size(str(dim)) if is_symbol(dim) else dim for dim in wanted.dims)
-        made = torch.empty(dims, dtype=dtype, device="meta")
+        try:
+            made = torch.empty(dims, dtype=dtype, device="meta")
+        except RuntimeError as error:
+            said = f"{wanted} is too large for torch: {first_line(error)}"
+            raise InputError(said, hint="give smaller sizes") from None
     else:
         made = torch.tensor(numbers).to(dtype).expand(product(wanted.dims)).reshape(wanted.dims).clone()
     is_whole = not dtype.is_floating_point and not dtype.is_complex
