@@ -616,7 +616,7 @@ def _is_mapped(call: dict[str, Any], inside: Sequence[dict[str, Any]], prices: P
     products = [event for event in inside if id(event) in prices and prices[id(event)].kind == own.kind]
     starts = [*(event["ts"] for event in products[1:]), math.inf]
     innermost = [event for event, after in zip(products, starts, strict=False) if event["ts"] + event["dur"] <= after]
-    return sum(prices[id(event)].work.total("flops") for event in innermost) >= 2 * own.work.total("flops")
+    return bool(sum(prices[id(event)].work.total("flops") for event in innermost) >= 2 * own.work.total("flops"))
 
 
 def _order(call: dict[str, Any]) -> tuple[float, float, int]:
