@@ -631,3 +631,19 @@ def test_a_step_that_sees_more_keys_than_tokens_is_expected() -> None:
     sizes = [part.op.dims for part in found.ops if "kv_length" in part.op.dims]
     assert any(each["pairs"] > each["kv_length"] for each in sizes)
     assert found.lower < found.expectation.value
+
+
+@pytest.mark.parametrize("on", ["h100:8", "l40s:8", "rtx-pro-6000:8", "b200:8"])
+@pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
+def test_products_of_a_deepseek_step_take_constants_of_their_scales_and_of_their_heads(on: str, library: str) -> None:
+    """A dense weight has a scale for each block; vLLM multiplies heads by absorbed weights in half precision."""
+    answer = llm("deepseek-v3", on=on, tensor=8, batch=64, context=4096).decode
+    found = {one.run.name: one for one in Estimator(library).expect(answer).kernels}
+    dense, heads = found["q_a_proj"], found["absorb_key"]
+    assert (dense.run.kernel, dense.run.path) == ("quantised_contraction", "block scales")
+    assert heads.run.kernel == ("" if library == "vllm" else "quantised_") + "batched_contraction"
+    assert dense.source is not None
+    assert heads.source is not None
+    assert heads.source.kernel == heads.run.kernel
+    own = {"h100:8": ("sglang", "trtllm"), "b200:8": ("trtllm",)}.get(on, ("trtllm",))
+    assert library not in own or dense.source.path == "block scales"

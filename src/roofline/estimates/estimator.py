@@ -614,6 +614,8 @@ class Estimator:
 
     def _or_standing_in(self, run: KernelRun, machine: Machine) -> list[tuple[KernelConstants, float]]:
         found = self._sources(run, machine)
+        if not found and run.path == BLOCK_SCALES:
+            return self._sources(replace(run, path=""), machine)
         kernel, path = STAND_INS.get(run.kernel, ("", ""))
         if found or not kernel:
             return found
