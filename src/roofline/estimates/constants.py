@@ -13,7 +13,7 @@ A record belongs to one chip, kind of kernel, format, library and path of the li
 :data:`KERNELS` has every kernel model by the kind of kernel. Adding one is a file with ``MODELS`` and a word here.
 
 >>> sorted(KERNELS)[:3]
-['all_reduce', 'collective', 'contraction']
+['all_reduce', 'batched_contraction', 'collective']
 """
 
 from __future__ import annotations
