@@ -706,6 +706,13 @@ def test_several_batches_say_the_largest_that_fits() -> None:
     assert f"memory holds batches up to none on 1 chip, {held}" in str(several)
 
 
+def test_the_largest_batch_of_very_many_chips_is_what_each_holds() -> None:
+    """Each of 256 copies holds as many sequences as one alone; it was 0 beyond a million in all."""
+    asked = {"tensor": 1, "batch": 1, "context": 64}
+    one, many = (latency_throughput("llama-3-8b", on=on, **asked).largest[0].batch for on in ("h200", "h200:256"))
+    assert many == 256 * one > 0
+
+
 def test_several_batches_draw_latency_and_throughput() -> None:
     answer = llm("llama-3-8b", on="h100", batch=[1, 8, 64], context=8000)
     chart = answer.plot()

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,8 @@ from roofline.answers import Answer, attributes, machine_asked
 from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES, chip_hours
-from roofline.errors import HardwareError, InputError
+from roofline.bounds.memory import Footprint
+from roofline.errors import HardwareError, InputError, SizeError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
@@ -30,6 +32,7 @@ from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.parallelism.splitting import said_of_layouts
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
+from roofline.models.serving.layouts import largest, near_capacity
 from roofline.models.serving.step import asked_model
 from roofline.quantity import agree, format_amount, format_number, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, assumes, figures, incomplete
@@ -366,7 +369,7 @@ def latency_throughput(
     if pool > 1 and several != [1]:
         raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
     choices: list[ServingChoice] = []
-    answers, largest = [], list[LargestBatch]()
+    answers, held = [], list[LargestBatch]()
     for ways in several:
         on_these = pooled(machine, pool) if pool > 1 else _sized(machine, ways, len(several) > 1)
         local: dict[str, Any] = {**options, "tensor": ways}
@@ -379,14 +382,14 @@ def latency_throughput(
         choices += rows
         needed = answer.footprint
         if described.kv_memory == "main":
-            largest += _largest(rows, None if needed is None else needed.capacity, step)
+            held += _largest(rows, None if needed is None else needed.capacity, step)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     layouts = [{"tensor": ways} for ways in several]
     said, gaps = (said_of_layouts(layouts, [getattr(a, n) for a in answers]) for n in ("assumptions", "incomplete"))
     return ParetoFront(
         described, last.machine, form, _marked(choices), None if needed is None else needed.capacity,
         "" if needed is None else needed.level, tuple(without(said, ("fit",))), gaps, most_time,
-        largest=tuple(largest),
+        largest=tuple(held),
     )  # fmt: skip
 
 
@@ -414,8 +417,8 @@ def batches_in_time(model: Model, *, context: Size, tpot: float, **options: Any)
         between = [np.linspace(does[each] + 1, fails[each] - 1, 32) for each in does if each in fails]
         between = [each.astype(np.int64) for each in between if each[0] <= each[-1]]
         batches = np.unique(np.concatenate(between)) if between else powers[:0]
-    largest = np.array([*does.values(), 1])
-    return np.unique([*powers[powers <= largest.max()], *largest])
+    most = np.array([*does.values(), 1])
+    return np.unique([*powers[powers <= most.max()], *most])
 
 
 def _sized(machine: Machine, ways: int, several: bool) -> Machine:
@@ -428,36 +431,24 @@ def _sized(machine: Machine, ways: int, several: bool) -> Machine:
     return found
 
 
-#: Batches asked on each side of where memory meets the capacity.
-MOST_AROUND = 2**16
-
-
 def _largest(
     rows: Sequence[ServingChoice], capacity: float | None, step: Callable[..., Bound]
 ) -> Iterator[LargestBatch]:
-    """The largest batch of each context that fits.
+    """The largest batch of each context that fits."""
+    if capacity is None:
+        return
 
-    Memory is a line over batches, in stairs as wide as there are copies: the batches around where it meets the capacity
-    are asked; of very many copies those where a stair ends.
-    """
+    def most(context: int) -> int:
+        def needed(batch: int) -> Footprint:
+            found = step(batch=batch, context=context).footprint
+            assert found is not None
+            return found
 
-    def memory(batch: Any, context: int) -> Any:
-        needed = step(batch=batch, context=context).footprint
-        assert needed is not None
-        return needed.total
+        return largest(lambda batch: needed(batch).total <= capacity, near_capacity(needed, capacity, 1, FAR_BATCH))
 
-    chips, tensor = rows[0].chips, rows[0].tensor
-    for context in sorted({row.context for row in rows}) if capacity is not None else ():
-        least, most = memory(1, context), memory(FAR_BATCH, context)
-        slope = (most - least) / (FAR_BATCH - 1)
-        if slope > 0:
-            meets, copies = np.rint((capacity - least) / slope), float(chips)
-            around = min(2 * chips + 1, MOST_AROUND)
-            ends = (np.floor(meets / copies) + np.arange(-2, 3)) * copies
-            near = np.concatenate([meets + np.arange(-around, around + 1), ends])
-            near = np.unique(np.maximum(near, 1))
-            held = near[memory(near, context) <= capacity]
-            yield LargestBatch(context, tensor, chips, int(held.max(initial=0)))
+    for context in sorted({row.context for row in rows}):
+        with suppress(SizeError):  # nothing grows with the batch
+            yield LargestBatch(context, rows[0].tensor, rows[0].chips, most(context))
 
 
 def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[ServingChoice]:
