@@ -64,6 +64,8 @@ STEPS, LEVELS = ("served_step", "first_token"), ("library", "path", "chip", "dty
 KIND, STEPS_OF_FIT = len(LEVELS) - 1, 60
 #: How many levels tell apart kinds whose constants unmeasured runs may take: the framework, and which kind of model.
 WIDE = (1, 2)
+#: Weight of the wide kind's constants against those of the nearest kind, in logarithms, by kind of model.
+OF_WIDE = {"dense": 0.5, "mixture": 1.0}
 FOLDS = 5
 #: Terms that a form leaves out, by name; what is left out stays at the least value of its constant.
 FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -186,7 +188,7 @@ def fitted_steps(runs: Sequence[Run]) -> list[KernelConstants]:
         for one in _records(kernel, values, members, used, estimated[kernel], fold):
             kind = (one.library, one.path, one.chip, one.dtype)
             record = replace(one, policy=f"{caches[kind]} cache") if kind in caches else one
-            found.append(replace(record, other_model=values[kind[:width]]))
+            found.append(replace(record, other_model=_between(values[kind], values[kind[:width]], one.path)))
     return found
 
 
@@ -278,8 +280,10 @@ def _estimated(kernel: str, runs: Sequence[Run], fits: Any, tested: Any, left_ou
     values = hierarchy(kernel, [members[i] for i in used if fits[i]], left_out)
     found = np.zeros((len(LEVELS) + 1, len(runs)))
     for i in (i for i in used if tested[i]):
-        for width in (*WIDE, len(LEVELS)):
-            found[width, i] = _time(kernel, members[i], _narrowest(values, members[i][0], width))
+        run = members[i][0]
+        for width in WIDE:
+            found[width, i] = _time(kernel, members[i], _unmeasured(values, run.key, width))
+        found[-1, i] = _time(kernel, members[i], _narrowest(values, run, len(LEVELS)))
     return found
 
 
@@ -349,6 +353,20 @@ def hierarchy(kernel: str, members: Sequence[Member], left_out: Sequence[str] = 
 def _narrowest(values: Values, run: Run, width: int) -> Mapping[str, float]:
     key = tuple(run.key[name] for name in LEVELS[:width])
     return next(values[key[:depth]] for depth in range(len(key), -1, -1) if key[:depth] in values)
+
+
+def _unmeasured(values: Values, key: Mapping[str, str], width: int) -> Mapping[str, float]:
+    """Constants for a run that was not measured: of the wide kind, and of the nearest one on its chip or another."""
+    levels = tuple(key[name] for name in LEVELS[:width])
+    wide = next(values[levels[:depth]] for depth in range(width, -1, -1) if levels[:depth] in values)
+    near = _nearest((one for one in values if len(one) == KIND), key)
+    return wide if near is None else _between(values[near], wide, key["path"])
+
+
+def _between(near: Mapping[str, float], wide: Mapping[str, float], path: str) -> dict[str, float]:
+    """Constants between those of the nearest kind and of the wide one."""
+    share = OF_WIDE[path]
+    return {name: float(near[name] ** (1 - share) * value**share) for name, value in wide.items()}
 
 
 def _time(kernel: str, member: Member, values: Mapping[str, float]) -> float:
@@ -430,7 +448,7 @@ def transferred(runs: Sequence[Run]) -> list[Transfer]:
     for kernel, estimated in nested(runs, "chip").items():
         ratios: dict[str, list[float]] = defaultdict(list)
         for i in np.flatnonzero(estimated).tolist():
-            near = _nearest(kinds, runs[i].key)
+            near = _nearest((one for one in kinds if one[2] != runs[i].key["chip"]), runs[i].key)
             if near is not None:
                 to = SAME if distance(chip(runs[i].key["chip"]), chip(near[2])) == 0 else OTHER
                 ratios[to].append(_measured(kernel, runs[i]) / estimated[i])
@@ -516,10 +534,11 @@ def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
 
 
 def _nearest(kinds: Iterable[tuple[str, ...]], key: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The nearest other chip's kind: of the run's framework and kind of model, and its format if there."""
-    known = sorted(one for one in kinds if one[:2] == (key["library"], key["path"]) and one[2] != key["chip"])
+    """The nearest kind of the run's framework and kind of model: on its chip if known there, in its format if there."""
+    known = sorted(one for one in kinds if one[:2] == (key["library"], key["path"]))
+    here = [one for one in known if one[2] == key["chip"]]
     for dtype in dict.fromkeys((key["dtype"], *STEP_FORMATS)):
-        same = [one for one in known if one[3] == dtype]
+        same = [one for one in here or known if one[3] == dtype]
         if same:
             first = next(iter(weights(chip(key["chip"]), [one[2] for one in same])))
             return next(one for one in same if one[2] == first)

@@ -513,7 +513,7 @@ def test_steps_keep_the_format_that_was_served(tmp_path: Path) -> None:
     layout = {"on": "h200:8", "tensor": 8}
     found = calibrate_served(path, "llama-3-70b", **layout)
     assert [one.constants.dtype for one in found.fitted] == ["bf16"]
-    assert found.started_from == ("h200 vllm (steps in fp8, values of all runs that vllm was measured with)",)
+    assert found.started_from == ("h200 vllm (steps in fp8, drawn to all runs that vllm was measured with)",)
     found.save(tmp_path / "mine.toml")
     asked = serve("llama-3-70b", batch=16, context=1152, **layout)
     said = estimated(asked, "vllm", files=[str(tmp_path / "mine.toml")]).expectation.time_per_token

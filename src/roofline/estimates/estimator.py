@@ -671,14 +671,14 @@ class Estimator:
         """Constants of this framework's steps: of this format and kind of model, else of another format.
 
         Steps of another number of ``kernels`` than those measured are of another model. For another model, chip or
-        format constants are those of all the framework's runs, where the record has them.
+        format constants are drawn to those of all the framework's runs, where the record has such values.
         """
         found = self._step_record(kernel, dtype, path, machine)
         if found is None or not found.other_model:
             return found
         if found.chip == machine.key and not found.stand_in and not (kernels and found.outside({"kernels": kernels})):
             return found
-        whose = f"values of all runs that {found.library} was measured with"
+        whose = f"drawn to all runs that {found.library} was measured with"
         said = ", ".join(filter(None, (found.transferred_from, whose)))
         return replace(found, values=found.other_model, transferred_from=said)
 
