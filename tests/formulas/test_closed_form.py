@@ -122,12 +122,11 @@ def test_a_pipelined_training_step_is_short_and_equals_its_number() -> None:
     where: dict[str, Any] = {"on": "h100:16", "pipeline": 4, "tensor": 2}
     found = model_formula("llama-3-8b", "train", **where, batch_tokens=2**18, sequence=2048)
     number = train("llama-3-8b", **where, batch_tokens=2**18, sequence=2048)
-    printed = in_python(found, found.point)
+    values, printed, over_rates = found.values(), in_python(found, found.point), found.elasticities()
     for name in BOUNDS:
-        assert found.values()[name] == pytest.approx(getattr(number, name), **EQUAL)
+        assert values[name] == pytest.approx(getattr(number, name), **EQUAL)
         assert printed[name] == pytest.approx(getattr(number, name), **EQUAL)
-        over_rates = found.elasticities()[name]
-        assert sum(each.at for x, each in over_rates.items() if x in found.rates) == pytest.approx(-1, abs=1e-9)
+        assert sum(each.at for x, each in over_rates[name].items() if x in found.rates) == pytest.approx(-1, abs=1e-9)
     assert len(found.printed("python")) < 60_000
     rows = found.compile()(batch_tokens=[2**18, 2**18 + 2048], sequence=2048)
     assert rows.invalid == {"batch_tokens is no multiple of 2 sequences": 1}
@@ -144,8 +143,8 @@ def test_javascript_in_node_equals_the_number() -> None:
         ("conv(bf16[N, H, W, 64], bf16[3, 3, 64, 128], stride=2, pad=1)", {"N": 3, "H": 57, "W": 113}),
     ]
     asked = [question_formula(question(line, on="h100", sizes=sizes)) for line, sizes in lines]
-    asked += map(formula_of, range(len(STEPS)))
-    points = [*(sizes for _, sizes in lines), *(sizes for *_, sizes in STEPS)]
+    asked += map(formula_of, some(range(len(STEPS)), 2))
+    points = [*(sizes for _, sizes in lines), *(sizes for *_, sizes in some(STEPS, 2))]
     found = in_node([(each.printed("javascript"), at) for each, at in zip(asked, points, strict=True)])
     for each, got in zip(asked, found, strict=True):
         for name in BOUNDS:

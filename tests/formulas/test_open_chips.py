@@ -105,6 +105,7 @@ def test_a_step_of_serving_on_n_chips(model, phase, options, numbers):
             for line in ("AllReduce_X(bf16[N])", "AllGather_X(bf16[N, D_X])")
             for on in ("h100:{}", "dgx-h100:{}", "v5p:{}", "mi300x:{}", "l4:{}")
         ],
+        4,
         2,
     ),
 )
@@ -119,7 +120,7 @@ def test_a_line_on_n_chips(on, line):
 
 
 @pytest.mark.parametrize(
-    "on", some(["v5p:nxnxn", "h100:n", "l4:n", "dgx-h100:n", "v6e:16xn", "a100:n", "v5e:n", "gb200:n"], 2, 1)
+    "on", some(["v5p:nxnxn", "h100:n", "l4:n", "dgx-h100:n", "v6e:16xn", "a100:n", "v5e:n", "gb200:n"], 4, 3)
 )
 def test_the_algorithm_of_a_collective_is_the_fastest_at_each_number(on):
     chosen, V = random.Random(on), symbol("V", exact=True)
@@ -311,7 +312,7 @@ def test_all_n_chips_leave_none_to_others():
 
 def test_pictures_over_the_number_of_chips_and_the_batch():
     found = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20)
-    over_n = found(n=[8, 12, 64, 512, 1024])
+    over_n = found(n=[8, 12, 64, 512])
     chart = over_n.plot()
     times = {line.label: dict(zip(line.x, line.y, strict=True)) for line in chart.lines}
     assert [max(times, key=lambda name, n=n: times[name].get(n, 0)) for n in (8, 64, 512)] == [
