@@ -151,7 +151,7 @@ def test_a_draft_at_several_batches_is_that_of_each() -> None:
     assert "WHERE IT DOES NOT FIT" in said
     assert [each["batch"] for each in found.to_dict()["speculations"]["batches"]] == [1, 64]
     with pytest.raises(InputError, match="a cost with draft= is that of one batch"):
-        roofline.llm("llama-3-70b", **asked, **draft, batch=[1, 64], price=2)
+        roofline.llm("llama-3-8b", on="h100", context=8000, draft=4, accept=0.7, batch=[1, 64], price=2)
 
 
 def test_a_model_drafts_in_its_own_formats_or_in_those_asked_for() -> None:
@@ -279,7 +279,7 @@ def test_servers_that_do_not_fit_have_no_rates() -> None:
     assert f"decode needs 673 GB, hbm has 141 GB\n    {why}\n" in str(full)
     assert repr(full) == "<Disaggregation: DOES NOT FIT: decode needs 673 GB, hbm has 141 GB>"
     assert not any(said in str(full) for said in ("tokens/s", "first token", "prefill servers", "keeps pace"))
-    for chip, enough, tensor in (("h200", "h200:8", 8), ("v5e", "v5e:8x8", 64)):  # what is said to fit does
+    for chip, enough, tensor in (("b200", "b200:4", 4), ("v5p", "v5p:2x2x2", 8)):  # what is said to fit does
         (said,) = disaggregate("deepseek-v3", prefill={"on": chip}, decode=decode, **asked).misfits
         assert said.endswith(f" · would fit: prefill_on='{enough}' prefill_tensor={tensor}")
         assert not disaggregate("deepseek-v3", prefill={"on": enough, "tensor": tensor}, decode=decode, **asked).misfits
