@@ -21,7 +21,7 @@ COUNTS = st.integers(1, 12)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@few(25)
+@few(10)
 @given(m=COUNTS, k=COUNTS, n=COUNTS, seed=st.integers(0, 99))
 def test_sparse_products_count_stored_elements(m, k, n, seed):
     dense = (torch.rand(m, k, generator=torch.Generator().manual_seed(seed)) > 0.6).float()

@@ -134,7 +134,7 @@ class Scan(nn.Module):
 
 
 def test_a_scan():
-    B, L, D, N = 2, 16, 32, 8
+    B, L, D, N = 2, 6, 32, 8
     found = trace(Scan(), f"fp32[{B}, {L}, {D}]")
     assert found.macs() == B * (L * D * 2 * D + (L + 3) * D * 4 + L * D * (2 * N + 1) + L * D * D)
     in_loop = [op for op in found.ops if op.name in ("exp", "mul", "add", "sum")]
