@@ -234,7 +234,7 @@ def _evenly_reached(rate: float, service_rate: Any, last: float, variation: floa
     >>> round(float(weights[0] / (weights.sum() + weights[-1] * decay / (1 - decay))), 9), round(decay, 6)
     (0.2, 0.739853)
     """
-    count = min(int(np.ceil(1 / variation - 1e-9)), PHASES)
+    count = min(max(int(np.ceil(1 / variation - 1e-9)), 2), PHASES)
     varies = max(variation, 1 / count)
     root = max(count * (1 + varies) - count**2 * varies, 0.0) ** 0.5
     early = (count * varies - root) / (1 + varies)
