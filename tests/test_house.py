@@ -48,6 +48,8 @@ def test_importing_loads_nothing_heavy() -> None:
 def test_a_bound_of_plain_numbers_loads_nothing_heavy() -> None:
     asked = "roofline.bound('bf16[B, D] * int8[D, F]', on='v5e', B=64, D=8192, F=8192).lower"
     assert loaded_by(f"import roofline; {asked}") == set()
+    done = python(f"import roofline, sys; {asked}; print(*(m for m in sys.modules if 'collectives' in m))")
+    assert done.stdout.split() == []  # on one chip nothing is sent
 
 
 def test_a_command_that_ends_looks_for_no_cycles_in_what_it_loaded() -> None:

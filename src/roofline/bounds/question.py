@@ -35,7 +35,6 @@ from roofline.notation import canonical, program
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program
 from roofline.ops import build, formula, formula_names, padded, raw
-from roofline.ops.collectives.choice import Chooser, chosen_together
 from roofline.ops.rules import family_of
 from roofline.quantity import count, format_percent, kind_of, parse, typed
 from roofline.signatures import check_methods, either, spelled
@@ -127,6 +126,8 @@ class Question:
         """The ways that the collectives of a plan laid out may go together; where there is no choice, None alone."""
         if laid is None or self.way is not None:
             return [self.way]
+        from roofline.ops.collectives.choice import Chooser
+
         named = Chooser(self.conventions.algorithm, laid.machine).ways(laid.ops)[1]
         return range(len(named) + 1) if named else [None]
 
@@ -135,6 +136,8 @@ class Question:
     ) -> Bound:
         """Price operations on the machine, in the conventions of the question."""
         if self.is_sharded:
+            from roofline.ops.collectives.choice import Chooser, chosen_together
+
             loads = Case(ops, machine, self.conventions).loads()
             ops = chosen_together(ops, loads, Chooser(self.conventions.algorithm, machine), self.way)
         read_as = [] if self.raw else assume("notation", self.parsed.assumptions)  # where the line leaves a choice
