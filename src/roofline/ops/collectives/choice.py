@@ -59,7 +59,7 @@ AUTO = "auto"
 _LARGE = 2**60
 
 #: Ways of several collectives that are compared, at most.
-_MOST_TOGETHER = 16
+_MOST_TOGETHER = 256
 
 #: By how much another algorithm must be faster to be named beside the one that was asked for.
 _WORTH_SAYING = 1.01
@@ -146,7 +146,7 @@ class Chooser:
     def ways(self, ops: Sequence[Op]) -> tuple[dict[_Asked, list[int]], tuple[tuple[str, ...], ...]]:
         """The places of collectives that may go by one algorithm or another, and those to choose among for all of them.
 
-        None where one goes alone, and where :data:`_MOST_TOGETHER` are not enough.
+        There is no choice where one goes alone, or there are more ways than :data:`_MOST_TOGETHER`.
         """
         groups: dict[_Asked, list[int]] = {}
         for at, op in enumerate(ops):
