@@ -187,10 +187,20 @@ SKIPPED = re.compile(
 TEXT = {".py", ".md", ".toml", ".txt", ".cfg", ".yml", ".yaml", ".csv", ".json", ".svg", ".css", ""}
 
 #: Paths of somebody's machine, and unfinished work; put together here so that this file does not hold them.
-FORBIDDEN = re.compile(
-    r"(?<![\w.-])/(?:" + "work|root|home/\\w+|Users/\\w+" + r")/\w|(?<![\w.-])/tmp/(?:bash|venv)"
-    r"|\b(?:" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "raise NotImplemented" + "Error"]) + r")\b"
-)
+#: Each pattern begins with its letters, which is searched for fastest.
+FORBIDDEN = [
+    re.compile(pattern)
+    for pattern in (
+        r"/(?<![\w.-]/)(?:(?:" + "work|root|home/\\w+|Users/\\w+" + r")/\w|tmp/(?:bash|venv))",
+        *(rf"{word[0]}(?<!\w{word[0]}){word[1:]}\b" for word in ("TO" + "DO", "FIX" + "ME", "XX" + "X")),
+        "raise NotImplemented" + r"Error(?<!\wraise NotImplemented" + r"Error)\b",
+    )
+]
+
+
+def forbidden(text: str) -> str:
+    """The first of them in a text."""
+    return next((found[0] for pattern in FORBIDDEN if (found := pattern.search(text))), "")
 
 
 def project_files(folder: Path = ROOT) -> Iterator[Path]:
@@ -206,23 +216,23 @@ def project_files(folder: Path = ROOT) -> Iterator[Path]:
 
 def test_no_file_holds_a_path_of_a_machine_or_unfinished_work() -> None:
     found = [
-        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        f"{path.relative_to(ROOT)}:{number}: {found}"
         for path in project_files()
-        if FORBIDDEN.search(text := path.read_text(encoding="utf-8"))
+        if forbidden(text := path.read_text(encoding="utf-8"))
         for number, line in enumerate(text.splitlines(), 1)
-        if (match := FORBIDDEN.search(line))
+        if (found := forbidden(line))
     ]
     assert found == []
 
 
 @pytest.mark.parametrize("line", ["see /wo" + "rk/main", "'/ro" + "ot/x'", "# TO" + "DO: later", "/tmp/ba" + "sh_jobs"])
 def test_the_check_for_forbidden_words_can_fail(line: str) -> None:
-    assert FORBIDDEN.search(line)
+    assert forbidden(line)
 
 
 @pytest.mark.parametrize("line", ["https://example.org/work/paper", "src/root/x", "framework/main", "/tmp/x"])
 def test_the_check_for_forbidden_words_lets_ordinary_text_pass(line: str) -> None:
-    assert not FORBIDDEN.search(line)
+    assert not forbidden(line)
 
 
 def test_the_corpus_of_questions_asks_for_what_there_is() -> None:
