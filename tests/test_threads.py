@@ -27,7 +27,7 @@ QUESTIONS = [
 assert not {"numpy", "sympy", "matplotlib"} & set(sys.modules)
 with ThreadPoolExecutor(8) as pool:
     answers = list(pool.map(lambda number: QUESTIONS[number % 8](), range(16)))
-assert all(answers[number] == answers[number % 8] == QUESTIONS[number % 8]() for number in range(16))
+assert answers == 2 * [ask() for ask in QUESTIONS]
 """
 
 
