@@ -410,6 +410,17 @@ def test_collectives_of_two_products_take_the_algorithms_that_are_the_fastest_to
     assert found.lower <= min(each.lower for each in named) * (1 + 1e-12)
 
 
+def test_collectives_of_one_kind_may_go_by_two_algorithms_where_that_is_the_fastest_together() -> None:
+    line = "AllReduce_{X,Y}(bf16[B, F] {U_XY}); AllReduce_{X,Y}(bf16[E, F] {U_XY}); AllGather_X(bf16[G_X, F])"
+    asked = {"on": "v5e:16x16", "B": 8, "E": 64, "G": 2048, "F": 1024}
+    found = bound(line, **asked)
+    assert [one.op.options["algorithm"] for one in found.ops] == ["whole sums", "outer one-shot", "two-way ring"]
+    axes = list(found.machine.mesh)
+    named = ({"AllReduce": each, "AllGather": "two-way ring"} for each in feasible_algorithms("AllReduce", axes))
+    assert found.lower * 1.1 < min(bound(line, algorithm=each, **asked).lower for each in named)
+    assert bound(line, **{**asked, "B": np.array([8, 16])}).lower[0] == pytest.approx(found.lower, rel=1e-12)
+
+
 def test_an_algorithm_that_is_slower_by_itself_leaves_a_busy_link_to_others() -> None:
     """Whole sums are the fastest of so few bytes, but send 6 times as many over the axis that a gather keeps busy."""
     sizes = {"B": 2048, "D": 1024, "E": 50, "F": 1000}

@@ -58,8 +58,8 @@ AUTO = "auto"
 #: Bytes at which an array is large.
 _LARGE = 2**60
 
-#: Ways of several collectives that are compared, at most.
-_MOST_TOGETHER = 256
+#: Ways of several collectives that are compared, at most: a closed form has one for each.
+_MOST_TOGETHER = 31
 
 #: By how much another algorithm must be faster to be named beside the one that was asked for.
 _WORTH_SAYING = 1.01
@@ -143,19 +143,23 @@ class Chooser:
         is_open = asked.is_of_numbers and not isinstance(asked.density, TopKRouting)
         return asked if is_open and self._name_for(asked) is None else None
 
-    def ways(self, ops: Sequence[Op]) -> tuple[dict[_Asked, list[int]], tuple[tuple[str, ...], ...]]:
-        """The places of collectives that may go by one algorithm or another, and those to choose among for all of them.
+    def ways(self, ops: Sequence[Op]) -> tuple[Sequence[tuple[_Asked, Sequence[int]]], tuple[tuple[str, ...], ...]]:
+        """Collectives that may go by one algorithm or another, with their places, and the ways of all to choose among.
 
-        There is no choice where one goes alone, or there are more ways than :data:`_MOST_TOGETHER`.
+        Each is free to go by its own, or all of one kind over the same axes go by one where that makes more ways than
+        :data:`_MOST_TOGETHER`. There is no choice where one goes alone, or there are still more.
         """
-        groups: dict[_Asked, list[int]] = {}
-        for at, op in enumerate(ops):
-            if (asked := self.open_to(op)) is not None:
-                groups.setdefault(asked, []).append(at)
-        if self.machine is None or sum(map(len, groups.values())) < 2:
-            return {}, ()
-        named = [_undominated(asked, self.machine) for asked in groups]
-        return groups, tuple(product_of(*named)) if 1 < product(map(len, named)) <= _MOST_TOGETHER else ()
+        asked = {at: each for at, op in enumerate(ops) if (each := self.open_to(op)) is not None}
+        alike: dict[_Asked, list[int]] = {}
+        for at, each in asked.items():
+            alike.setdefault(each, []).append(at)
+        for groups in ([(each, [at]) for at, each in asked.items()], list(alike.items())):
+            if self.machine is None or len(asked) < 2:
+                break
+            named = [_undominated(each, self.machine) for each, _ in groups]
+            if (many := product(map(len, named))) <= _MOST_TOGETHER:
+                return groups, tuple(product_of(*named)) if many > 1 else ()
+        return (), ()
 
     def _fastest(self, asked: _Asked, nbytes: Size) -> CollectiveCost:
         assert self.machine is not None
@@ -191,12 +195,12 @@ def chosen_together(
 ) -> tuple[Op, ...]:
     """Operations, which move ``loads`` in memory, with the algorithms by which they are the fastest together.
 
-    Times on a link add up, so one that is slower by itself may leave a busy link to others. All of one kind over the
-    same axes go by one algorithm, or each by its own fastest, which is kept unless others are faster together. With
-    open sizes each keeps its own, or takes that of a ``way``: 0 is its own, the others are those to choose among.
+    Times on a link add up, so one that is slower by itself may leave a busy link to others. Each goes by its own
+    fastest unless one of :meth:`Chooser.ways` is faster together. With open sizes each keeps its own, or takes that of
+    a ``way``: 0 is its own, the others are those to choose among.
     """
     machine, (groups, named) = chooser.machine, chooser.ways(ops)
-    own = {at: ops[at] for places in groups.values() for at in places}
+    own = {at: ops[at] for _, places in groups for at in places}
     if machine is None or not named or way == 0:
         return tuple(ops)
     is_open = any(
@@ -214,7 +218,7 @@ def chosen_together(
         return found
 
     def by(names: Sequence[str]) -> dict[int, Op]:
-        pairs = zip(names, groups.items(), strict=True)
+        pairs = zip(names, groups, strict=True)
         return {at: _by(ops[at], asked, name) for name, (asked, places) in pairs for at in places}
 
     if way is not None:
