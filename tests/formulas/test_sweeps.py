@@ -483,7 +483,7 @@ def test_a_sweep_trains_in_as_many_parts_as_train_does() -> None:
         ("llama-3-8b", {"on": "h100:64", "batch_tokens": some([2**22, 2**20, 3_000_000], 2), "sequence": [2048, 8192]}),
         (
             "llama-3-8b",
-            {"on": "h100:64", "batch_tokens": [2**22], "fsdp": some([8, 16, 64], 3), "data": some([1, 4, 8], 2)},
+            {"on": "h100:64", "batch_tokens": [2**22], "fsdp": some([8, 16, 64], 2), "data": some([1, 4, 8], 2)},
         ),
         ("llama-3-70b", {"on": ["h100:128", "h200:128"], "tensor": [8], "batch_tokens": [4_000_000]}),
         ("llama-3-70b", {"on": "h100:8", "tensor": [8], "batch_tokens": [16384], "checkpoint": ["none", "full"]}),
@@ -506,7 +506,7 @@ def test_a_sweep_trains_in_as_many_parts_as_train_does() -> None:
 
 def test_the_command_lists_ways_and_policies_of_training(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sweep", "llama-3-8b", "--on", "h100:64", "--batch-tokens", "4M", "--json"]
-    assert main([*words, "--checkpoint", "none,full", "--fsdp", "16,64"]) == 0
+    assert main([*words, "--checkpoint", "none,full", "--fsdp", "16,64", "--data", "1,4"]) == 0
     columns = json.loads(capsys.readouterr().out)["columns"]
     assert sorted(set(columns["checkpoint"])) == ["full", "none"]
     assert sorted(set(columns["fsdp"])) == [16, 64]

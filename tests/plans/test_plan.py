@@ -681,7 +681,7 @@ def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_not_ra
     asked = {"on": "h100,h200,l4", "count": 1, "rate": "1/s", "prompt": 64, "output": 16, "formats": "fp8"}
 
     def prices(price: Any, **changed: Any) -> dict[str, float]:
-        return dict(plan("qwen3-0.6b", **{**asked, "price": price, **changed}).asked.prices)
+        return dict(plan("llama-3-8b", **{**asked, "price": price, **changed}).asked.prices)
 
     own = {"h100": 2.0, "h200": chip("h200").figure("price").value, "l4": 0.8}
     assert prices("table,h100=2,l4=0.8") == prices(["table", "h100=2", "l4=0.8"]) == own
