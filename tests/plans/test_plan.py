@@ -600,7 +600,7 @@ def test_plans_whose_cost_intervals_overlap_are_indistinguishable() -> None:
     slow.replicas = tuple(alone)
     again = slow.best_of(tuple(alone))
     assert again is not None
-    assert again.cost == found.cost_intervals[found.best.deployment][1]
+    assert again.cost == found.cost_intervals[found.best.deployment][1] > found.best.cost
     assert min(found.elasticities().values()) >= -0.02
 
 

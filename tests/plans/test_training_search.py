@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from roofline.errors import RooflineError
 from roofline.frozen import replace
 from roofline.models import train
 from roofline.models.serving.llm import llm
+from roofline.plans import training
 from roofline.plans.answer import plan
 from roofline.plans.training import TrainingPlan, search_training
 from roofline.quantity import parse
@@ -262,6 +264,18 @@ def test_floors_within_one_per_cent_are_ranked_op_by_op() -> None:
     assert float(found.best.op_by_op) == min(float(each.answer.op_by_op) for each in tied)
     assert sorted(times[len(tied) :]) == pytest.approx(times[len(tied) :], rel=1e-8)
     assert f"{len(tied)} are within 1%: op by op this takes the least of them" in " ".join(found.reasons)
+
+
+def test_of_steps_in_a_tie_the_least_op_by_op_comes_first_and_then_the_least_on_the_network(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(training, "_network_time", lambda found: found.on_the_network)
+    figures = {"fastest": (1.0, 3.0, 0.0), "tied": (1.009, 2.0, 0.2), "less sent": (1.008, 2.0, 0.1)}
+    figures |= {"slower": (1.02, 1.0, 0.0), "slowest": (1.03, 0.5, 0.0)}
+    names = ("time", "op_by_op", "on_the_network")
+    answers = {name: SimpleNamespace(**dict(zip(names, each, strict=True))) for name, each in figures.items()}
+    ranked = training._ranked([SimpleNamespace(name=name, answer=answer) for name, answer in answers.items()])
+    assert [each.name for each in ranked] == ["less sent", "tied", "fastest", "slower", "slowest"]
 
 
 def test_a_figure_that_is_likely_a_slip_is_said_first() -> None:
