@@ -273,11 +273,15 @@ def quantised_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = 
     return Parts({**product, "quantise": sum(before.values())})
 
 
+#: Shapes of a product alone, and constants of one with the quantiser of its activations before it.
+_OF_PRODUCT = tuple(name for name in SHAPES if name != BESIDE)
+_WITH_QUANTISER = (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE))
+
 #: The kernel models of this file.
 MODELS = (
     KernelModel(
         "contraction",
-        tuple(name for name in SHAPES if name != BESIDE),
+        _OF_PRODUCT,
         CONSTANTS,
         contraction_parts,
         PRODUCT_POLICIES,
@@ -286,7 +290,7 @@ MODELS = (
     ),
     KernelModel(
         "batched_contraction",
-        tuple(name for name in SHAPES if name != BESIDE),
+        _OF_PRODUCT,
         CONSTANTS,
         contraction_parts,
         PRODUCT_POLICIES,
@@ -294,8 +298,8 @@ MODELS = (
     ),
     KernelModel(
         "quantised_batched_contraction",
-        tuple(name for name in SHAPES if name != BESIDE),
-        (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE)),
+        _OF_PRODUCT,
+        _WITH_QUANTISER,
         quantised_parts,
         PRODUCT_POLICIES,
         ("m", "n", "k", "batch"),
@@ -303,8 +307,8 @@ MODELS = (
     KernelModel("quantise", ("m", "k", "a_bytes"), QUANTISE, quantise_parts, sorted_by=("m", "k")),
     KernelModel(
         "quantised_contraction",
-        tuple(name for name in SHAPES if name != BESIDE),
-        (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE)),
+        _OF_PRODUCT,
+        _WITH_QUANTISER,
         quantised_parts,
         PRODUCT_POLICIES,
         ("m", "n", "k"),
