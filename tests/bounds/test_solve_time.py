@@ -229,6 +229,10 @@ def test_the_largest_batch_and_context_of_a_step_by_asking_again() -> None:
         solve("bf16[B, D] * bf16[D, F]", "B", on="h100", B=np.array([1, 2]))
     with pytest.raises(InputError, match="M is what is solved for, and has a value, 8; leave the value out"):
         solve_equal("bf16[B, D] * bf16[D, F]", "bf16[B, M] * bf16[M, F]", "M", M=8)
+    with pytest.raises(InputError, match="no phase 'training'; phases are: prefill, decode, mixed"):
+        solve("llama-3-8b", "batch", on="h100", phase="training", time="20ms")
+    said = solve("llama-3-8b", "batch", on="h100", phase="prefill", prompt=500, time="200ms")
+    assert said.pick == solve("llama-3-8b", "batch", on="h100", prompt=500, time="200ms").pick
     own = solve(model("llama-3-8b"), "batch", on="h100", time="20ms")
     assert own.pick == solve("llama-3-8b", "batch", on="h100", time="20ms").pick == 96
     with pytest.raises(InputError, match="of a model solve finds what takes a stated time; give time='5ms'"):

@@ -268,7 +268,8 @@ SIZES, CONTEXT = ("batch", "context", "prompt"), 4096
 def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = None, **arguments: Any) -> TimeSolution:
     """Find the least rate (``hbm``, ``bf16`` …), or the largest ``batch``, ``context`` or ``prompt``, within a time.
 
-    The step is one of decoding, or a prefill where a ``prompt`` is given or asked; the rest is as in ``serve_bound``.
+    The step is one of decoding, or a prefill where a ``prompt`` is given or asked, or the ``phase`` that is said; the
+    rest is as in ``serve_bound``.
     """
     described = load(model)
     if time is None:
@@ -284,7 +285,7 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
     given = {name: value for name, value in every if is_array(value) or value != ARGUMENTS.get(name, ())}
     refuse_known(for_, given)
     machine = target(on, **take_target_options(given))
-    phase = "prefill" if "prompt" in (*given, for_) else "decode"
+    phase = given.pop("phase", None) or ("prefill" if "prompt" in (*given, for_) else "decode")
     given |= {name: check(name, given[name]) for name in SIZES if isinstance(given.get(name), str)}
     if phase == "decode":
         given.setdefault("context", CONTEXT)
