@@ -231,14 +231,14 @@ def python_differences(page: str, name: str) -> list[tuple[int, doctest.Example,
     return found
 
 
-def other_pictures(folder: Path) -> list[tuple[Path, Path]]:
-    """Pictures drawn in a folder whose words differ from those of their name in ``docs/images``: both paths of each."""
-    pairs = [(drawn, ROOT / "docs" / "images" / drawn.name) for drawn in folder.glob("*.svg")]
-    return [(drawn, kept) for drawn, kept in pairs if kept.exists() and words_of(kept) != words_of(drawn)]
-
-
 def words_of(picture: Path) -> str:
     """What a picture says of itself, whatever the fonts it is drawn in: its title, its subtitle and its notes."""
     found = re.search(r"<title>.*</desc>", picture.read_text(encoding="utf-8"), re.DOTALL)
     assert found, picture.name
     return found[0]
+
+
+def other_pictures(folder: Path, of: Callable[[Path], object] = words_of) -> list[tuple[Path, Path]]:
+    """Pictures drawn in a folder whose words, or what ``of`` reads, differ from those kept in ``docs/images``."""
+    pairs = [(drawn, ROOT / "docs" / "images" / drawn.name) for drawn in folder.glob("*.svg")]
+    return [(drawn, kept) for drawn, kept in pairs if kept.exists() and of(kept) != of(drawn)]

@@ -87,7 +87,7 @@ def update(pages: list[Path]) -> None:
             prepare(Path(folder))
             fresh = updated(page, path.name)
             os.chdir(path.parent)
-            for drawn, kept in other_pictures(Path(folder)):
+            for drawn, kept in other_pictures(Path(folder), Path.read_bytes):
                 shutil.copyfile(drawn, kept)
                 shutil.copyfile(drawn.parent / "phone" / drawn.name, kept.parent / "phone" / kept.name)
                 sys.stdout.write(f"updated {kept.name}\n")
