@@ -316,8 +316,8 @@ def _late_dataclass(*, frozen: bool, slots: bool, eq: bool = True, repr: bool = 
         own = {name: part for name, part in vars(written).items() if name not in ("__dict__", "__weakref__", *named)}
         if eq and own.get("__hash__", 0) is None:  # as Python sets it beside an __eq__
             del own["__hash__"]
-        slots = [part.slot for part in own.values() if hasattr(part, "slot")]
-        slotted = {"__slots__": (*(name for name in named if name not in inherited), *slots)}
+        remembered = [part.slot for part in own.values() if hasattr(part, "slot")]
+        slotted = {"__slots__": (*(name for name in named if name not in inherited), *remembered)}
         found = type(written)(written.__name__, written.__bases__, methods | own | slotted)
         found.__qualname__ = written.__qualname__
         for part in own.values():
