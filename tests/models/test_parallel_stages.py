@@ -47,6 +47,15 @@ def matrix(ops: Any) -> Any:
     return sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
 
 
+def test_a_stage_receives_the_hidden_state_behind_a_narrower_table() -> None:
+    """The largest of OPT's small models has words 512 wide and layers 1,024 wide."""
+    model = load(TINY["opt narrow"])
+    assert (model.width, model.hidden) == (48, 64)
+    later = split_into_stages(model, 2)[1]
+    received, norm = prefill(later, prompt=10)[:2]
+    assert received.writes[0].dims == norm.reads[0].dims == (10, 64)
+
+
 @for_each("name", some([name for name in names() if encoder_of(load(name)) is None], 5))
 def test_stages_hold_the_whole_model(name: str) -> None:
     """Weights, keys and values and FLOPs of the stages add up; a shared table stands in the first and the last."""

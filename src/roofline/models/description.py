@@ -272,6 +272,11 @@ class Model(Answer):
         return not self.receives
 
     @property
+    def hidden(self) -> int:
+        """Width of the hidden state between layers: the embedding's, or that of a matrix which stands behind it."""
+        return next((wide for block in reversed(self.before) if (wide := getattr(block, "outputs", 0))), self.width)
+
+    @property
     def parameters(self) -> int:
         """Parameters of the language model, without prediction layers (``mtp_parameters``) and ``vision``'s.
 

@@ -217,13 +217,15 @@ class OperationBuilder:
         held = (self.weights[name] for name in names if name in self.weights)
         return [tensor for weight in held for tensor in self.read_weight(weight, touched)[0]]
 
-    def linear(self, weight: str | Weight, x: Tensor, rows: Size, *, copies: int = 1, compute: str = "") -> Tensor:
-        """Multiply ``rows`` rows of ``x`` by a weight (out, in), and add its bias, where the block has one.
+    def linear(
+        self, weight: str | Weight, x: Tensor, rows: Size | None = None, *, copies: int = 1, compute: str = ""
+    ) -> Tensor:
+        """Multiply the rows of ``x``, or so many ``rows``, by a weight (out, in), and add its bias where there is one.
 
         ``compute`` replaces the weight's own arithmetic. ``copies`` splits the matrix into that many diagonal blocks,
         each of which multiplies a part of ``x``.
         """
-        weight = self.weights[weight] if isinstance(weight, str) else weight
+        weight, rows = self.weights[weight] if isinstance(weight, str) else weight, x.dims[0] if rows is None else rows
         (matrix, *beside), own = self.read_weight(weight)
         n, k = weight.shape[-2:]
         out = self.output(weight.name, rows, n)
@@ -240,9 +242,9 @@ class OperationBuilder:
             out = self._adapt(weight, x, out, rows, copies)
         return out
 
-    def add_low_rank(self, name: str, x: Tensor, out: Tensor, rows: Size) -> Tensor:
+    def add_low_rank(self, name: str, x: Tensor, out: Tensor) -> Tensor:
         """Add B·A·x to what a product of ``x`` gave; A and B are the model's own, ``name.0`` and ``name.1``."""
-        made = self.linear(f"{name}.1", self.linear(f"{name}.0", x, rows), rows)
+        made = self.linear(f"{name}.1", self.linear(f"{name}.0", x))
         return self.elementwise("add", (out, made), f"{name}.add", like=out)
 
     def _adapt(self, weight: Weight, x: Tensor, out: Tensor, rows: Size, copies: int) -> Tensor:
@@ -286,10 +288,11 @@ class OperationBuilder:
         return out
 
     def norm(
-        self, function: str, x: Tensor, scale: str | Weight, rows: Size, width: int, part: str | None = None,
-        touched: Size | None = None,
+        self, function: str, x: Tensor, scale: str | Weight, rows: Size | None = None, width: Size | None = None,
+        part: str | None = None, touched: Size | None = None,
     ) -> Tensor:  # fmt: skip
-        """Normalise rows of ``width``; multiply by the weight ``scale`` and add its bias, where the block has them.
+        """Normalise the rows of ``x``, or ``rows`` of a ``width``; multiply by the weight ``scale`` and add its bias,
+        where the block has them.
 
         ``touched`` is how many entries of these are read, where there may be no rows; None: all of them.
         """
@@ -298,6 +301,7 @@ class OperationBuilder:
         else:
             affine, scale = list(self.read_weight(scale)[0]), scale.name
         part = scale if part is None else part
+        rows, width = x.dims[0] if rows is None else rows, x.dims[1] if width is None else width
         seen = Tensor(x.ident, (rows, width), x.dtype, x.role)
         out = self.output(part, rows, width)
         facts = {"elements": rows * width, "rows": rows, "affine": len(affine)}

@@ -217,7 +217,7 @@ def _head(model: Model, step: ForwardPass, of: StorageOf, x: Tensor) -> Op:
     name = model.head_name.rpartition(".")[2]
     bias = (Weight(f"{name}.bias", (model.vocabulary,), "bias"),) if model.head_bias else ()
     builder.enter("", (Weight(name, (model.vocabulary, model.width), "head"), *bias))
-    builder.linear(name, x, step.tokens)
+    builder.linear(name, x)
     (op,) = builder.ops
     if not model.tied:
         return op

@@ -399,7 +399,7 @@ class Attention(Block, keeps="keys"):
         if self.sinks:
             read += builder.read_weights("sinks")
         if self.made_sinks:
-            read.append(builder.linear("sink_proj", x, step.tokens))
+            read.append(builder.linear("sink_proj", x))
         if self.relative[0]:
             read.append(self._distances(builder, x))
         further, count = self.beside(builder, x)
@@ -431,12 +431,11 @@ class Attention(Block, keeps="keys"):
 
     def _output(self, builder: OperationBuilder, out: Tensor) -> Tensor:
         """Bring what attention gives back to the width of the model."""
-        return builder.linear(self.names[3], out, builder.step.tokens)
+        return builder.linear(self.names[3], out)
 
     def _distances(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Make a bias for each query and distance that it sees, on chip; attention reads what they are made of."""
-        tokens = builder.step.tokens
-        made = builder.linear("r_proj", x, tokens)
+        tokens, made = builder.step.tokens, builder.linear("r_proj", x)
         if self.norm == "clipped":
             made = builder.norm(self.norm_function, made, "r_norm", tokens * self.heads, self.relative[0])
         (table,) = builder.read_weights("rel_logits_proj")
@@ -460,7 +459,7 @@ class Attention(Block, keeps="keys"):
         x = replace(x, dims=(tokens, self.inputs))
         if not self.parted:
             return [x] * 3
-        found = [builder.norm("rms_norm", x, f"{part}_input_layernorm", tokens, self.inputs) for part in "qkv"]
+        found = [builder.norm("rms_norm", x, f"{part}_input_layernorm") for part in "qkv"]
         return [replace(each, dims=(tokens, self.inputs)) for each in found]
 
     def _project(
@@ -468,30 +467,30 @@ class Attention(Block, keeps="keys"):
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
         q_name, k_name, v_name, _ = self.names
-        q = builder.linear(q_name, x, tokens)
+        q = builder.linear(q_name, x)
         if self.query_rank:
-            q = builder.norm("rms_norm", q, "inter_norm", tokens, self.query_rank)
-            q = builder.linear("wq", q, tokens)
+            q = builder.norm("rms_norm", q, "inter_norm")
+            q = builder.linear("wq", q)
         gate = None
         if self.gate == "query":
             half = (tokens, self.heads * self.key)
             gate = Tensor(q.ident, half, q.dtype)
             q = Tensor(q.ident, half, q.dtype)
         elif self.gate:
-            gate = builder.linear("g_proj", x, tokens)
+            gate = builder.linear("g_proj", x)
         if self.reads_kv_of:
             q = self._normalise(builder, q, "q_norm", self.heads) if self.norm else q
             return rotate(builder, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
-        k = builder.linear(k_name, of_keys, tokens)
-        v = k if self.shared_kv else builder.linear(v_name, of_values, tokens)
+        k = builder.linear(k_name, of_keys)
+        v = k if self.shared_kv else builder.linear(v_name, of_values)
         if self.adapter_rank:
             q, k, v = (
-                builder.add_low_rank(f"linear_{name}_adapter", of, made, tokens)
+                builder.add_low_rank(f"linear_{name}_adapter", of, made)
                 for name, of, made in (("q", x, q), ("k", of_keys, k), ("v", of_values, v))
             )
         if self.kv_kernel:
             made = zip("kv", (of_keys, of_values), strict=True) if self.parted else ()
-            own = [builder.linear(f"{part}_sconv_proj", each, tokens) for part, each in made]
+            own = [builder.linear(f"{part}_sconv_proj", each) for part, each in made]
             mixed = builder.convolve(
                 [k, v, *own], int(self.kv_per_token()), self.kv_kernel, "kv_sconv", activated=False
             )
@@ -547,7 +546,7 @@ class Attention(Block, keeps="keys"):
         step = builder.step
         tokens = step.tokens
         if isinstance(indexer, MeanIndexer):
-            both = builder.linear("indexer.index_qk_proj", x, tokens)
+            both = builder.linear("indexer.index_qk_proj", x)
             q = builder.norm("rms_norm", both, "indexer.q_layernorm", tokens * indexer.heads, indexer.width)
             q = rotate(builder, q, "indexer.q_rope", tokens, indexer.heads, minimum(self.rotary, indexer.width))
             rows = step.own * (floor_div(step.length, indexer.pool) - floor_div(step.past, indexer.pool))
@@ -561,10 +560,10 @@ class Attention(Block, keeps="keys"):
             entries = keep_entries(builder, mean, "indexer", indexer.width, indexer.pool, None, kept)
             score_keys(builder, [q, *entries], indexer, entry_pairs(builder, indexer.pool, None))
             return
-        q = builder.linear("indexer.q_proj", x, tokens)
+        q = builder.linear("indexer.q_proj", x)
         q = builder.norm("rms_norm", q, "indexer.q_norm", tokens * indexer.heads, indexer.width)
-        k = builder.linear("indexer.k_proj", x, tokens)
-        k = builder.norm("rms_norm", k, "indexer.k_norm", tokens, indexer.width)
+        k = builder.linear("indexer.k_proj", x)
+        k = builder.norm("rms_norm", k, "indexer.k_norm")
         k = builder.write_to_cache(k, step.index_format(indexer.dtype))
         score_keys(builder, [q, k, *cached_index_keys(builder, indexer)], indexer)
 

@@ -64,12 +64,12 @@ class CrossAttention(Attention):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Attend to the source; in a prefill make its keys and values first."""
         step = builder.step
-        q = builder.linear(self.names[0], x, step.tokens)
+        q = builder.linear(self.names[0], x)
         out = attention_core(
             builder, q, self.of_source(builder), pairs=step.new * self.source, heads=self.heads,
             kv_heads=self.kv_heads, key=self.key, value=self.value, length=self.source,
         )  # fmt: skip
-        return builder.linear(self.names[3], out, step.tokens)
+        return builder.linear(self.names[3], out)
 
     def of_source(self, builder: OperationBuilder) -> list[Tensor]:
         """Keys and values of the source: made in a prefill, else those that are kept."""
@@ -80,7 +80,7 @@ class CrossAttention(Attention):
         else:
             (states,) = builder.from_earlier(_SOURCE)
             rows = step.own * self.source
-            keys, values = (builder.linear(name, states, rows) for name in self.names[1:3])
+            keys, values = (builder.linear(name, states) for name in self.names[1:3])
             if self.norm:
                 keys = builder.norm(self.norm_function, keys, "k_norm", rows * self.kv_heads, self.key)
             kept = [builder.write_to_cache(made) for made in (keys, values)]
@@ -151,8 +151,8 @@ class BlockSumAttention(DistanceBiasedAttention):
         step, count = builder.step, floor_div(builder.step.new, self.block)
         rows = step.own * count
         sums = builder.vector("reduction", (x,), "global", rows, self.inputs, elements=step.tokens * self.inputs)
-        sums = builder.norm("rms_norm", sums, "global_input_layer_norm", rows, self.inputs)
-        made = [builder.linear(name, sums, rows) for name in self.names[1:3]]
+        sums = builder.norm("rms_norm", sums, "global_input_layer_norm")
+        made = [builder.linear(name, sums) for name in self.names[1:3]]
         return self._by_head(builder, made, count), count
 
 

@@ -91,16 +91,16 @@ class Mlp(Block):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        return self.apply(builder, x, builder.step.tokens)
+        return self.apply(builder, x)
 
-    def apply(self, builder: OperationBuilder, x: Tensor, rows: Size, within: str = "") -> Tensor:
-        """Run on ``rows`` rows; ``within`` names the module it stands in inside a larger block."""
+    def apply(self, builder: OperationBuilder, x: Tensor, within: str = "") -> Tensor:
+        """Run on the rows of ``x``; ``within`` names the module it stands in inside a larger block."""
         gate, up, down = (join_path(within, name) for name in self.names)
-        u = builder.linear(up, x, rows)
-        g = builder.linear(gate, x, rows) if self.gated else None
+        u = builder.linear(up, x)
+        g = builder.linear(gate, x) if self.gated else None
         if self.adapter_rank and g is not None:
-            narrow = builder.linear(join_path(within, "adapter"), x, rows)
-            made = [builder.linear(f"{name}_adapter", narrow, rows) for name in (gate, up)]
+            narrow = builder.linear(join_path(within, "adapter"), x)
+            made = [builder.linear(f"{name}_adapter", narrow) for name in (gate, up)]
             g, u = (
                 builder.elementwise("add", (whole, more), f"{more.ident.rpartition('.')[0]}.add", like=whole)
                 for whole, more in zip((g, u), made, strict=True)
@@ -113,8 +113,8 @@ class Mlp(Block):
             own = builder.read_weights(*(join_path(within, name) for name in _OWN))
             builder.mark(reads=(*builder.ops[-1].reads, *own))
         if self.norm:
-            hidden = builder.norm(self.norm, hidden, join_path(within, "ffn_sub_norm"), rows, self.hidden)
-        return builder.linear(down, hidden, rows)
+            hidden = builder.norm(self.norm, hidden, join_path(within, "ffn_sub_norm"))
+        return builder.linear(down, hidden)
 
 
 def activate(builder: OperationBuilder, activation: str, up: Tensor, gate: Tensor | None, part: str) -> Tensor:
@@ -326,11 +326,11 @@ class MixtureOfExperts(Block):
         tokens = builder.step.tokens if exchange is None else exchange.own_tokens(builder.step)
         x = x if exchange is None else replace(x, dims=(tokens, *x.dims[1:]))
         router, experts, shared = self.names
-        logits = builder.linear(router, x, tokens)
+        logits = builder.linear(router, x)
         chosen = self._choose(builder, logits, tokens)
-        routed = builder.linear(self.latent_names[0], x, tokens) if self.latent else x
+        routed = builder.linear(self.latent_names[0], x) if self.latent else x
         if self.latent and self.latent_norms[0]:
-            routed = builder.norm("rms_norm", routed, self.latent_norms[0], tokens, self.latent)
+            routed = builder.norm("rms_norm", routed, self.latent_norms[0])
         out = self._experts(builder, routed, tokens, chosen, experts)
         if self.added:
             out = builder.elementwise("add", (out, *builder.read_weights(self.added)), f"{self.added}.add", like=out)
@@ -338,14 +338,14 @@ class MixtureOfExperts(Block):
             out = builder.vector("reduction", (x, chosen, out), "idle", tokens, self.inputs, each=2)
         if self.latent:
             if self.latent_norms[1]:
-                out = builder.norm("rms_norm", out, self.latent_norms[1], tokens, self.latent)
-            out = builder.linear(self.latent_names[1], out, tokens)
+                out = builder.norm("rms_norm", out, self.latent_norms[1])
+            out = builder.linear(self.latent_names[1], out)
         if self.shared is not None:
             beside = self._shared(builder, self.shared, x, every, tokens)
             if self.shared_scored:
                 beside = builder.elementwise("multiply", (beside, chosen), f"{shared}.weigh", like=beside)
             if self.shared_gate:
-                gate = builder.linear(f"{shared}_gate", x, tokens)
+                gate = builder.linear(f"{shared}_gate", x)
                 opened = builder.elementwise("sigmoid", (gate,), f"{shared}_gate.act")
                 beside = builder.elementwise("multiply", (beside, opened), f"{shared}_gate.multiply", like=beside)
             out = builder.elementwise("add", (out, beside), "add")
@@ -355,10 +355,10 @@ class MixtureOfExperts(Block):
         """Run the expert that every token uses: on a chip's own tokens, or a slice of it on all."""
         module, exchange = self.names[2], self.exchange
         if exchange is None or not exchange.split:
-            return shared.apply(builder, x, tokens, within=module)
+            return shared.apply(builder, x, module)
         step = builder.step
         rows = step.tokens if step.ring else exact_div(step.tokens, product(axis.size for axis in exchange.context))
-        parts = shared.apply(builder, replace(every, dims=(rows, *every.dims[1:])), rows, within=module)
+        parts = shared.apply(builder, replace(every, dims=(rows, *every.dims[1:])), module)
         out = builder.output(f"{module}.sum", tokens, *parts.dims[1:])
         nbytes, algorithm = parts.traffic_bytes, exchange.algorithm
         summed = collective_operation("ReduceScatter", exchange.tensor, nbytes, parts, out, algorithm)
@@ -440,7 +440,7 @@ class MixtureOfExperts(Block):
         hidden = activate(builder, self.activation, up, gate, join_path(module, "act"))
         found = grouped(builder, join_path(module, "down_proj"), hidden, rows, touched, choices)
         if self.expert_norm:
-            found = builder.norm("rms_norm", found, self.expert_norm, rows, self.latent or self.inputs)
+            found = builder.norm("rms_norm", found, self.expert_norm)
         return found
 
 
@@ -514,12 +514,12 @@ class MixtureOfAttention(Attention):
         self, builder: OperationBuilder, x: Tensor, of_keys: Tensor, of_values: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
-        logits, elements = builder.linear("router.layer", x, tokens), tokens * self.count
+        logits, elements = builder.linear("router.layer", x), tokens * self.count
         sizes = {"each": SOFTMAX_PER_ELEMENT, "elements": elements}
         builder.kept[_CHOSEN] = [builder.vector("softmax", (logits,), "choice", tokens, self.top_k, **sizes)]
         q = self._apply(builder, "input_linear", x)
         q = Tensor(q.ident, (tokens, self.heads * self.key), q.dtype)
-        k, v = builder.linear("kv_proj.k", of_keys, tokens), builder.linear("kv_proj.v", of_values, tokens)
+        k, v = builder.linear("kv_proj.k", of_keys), builder.linear("kv_proj.v", of_values)
         q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
         return q, builder.write_to_cache(k), builder.write_to_cache(v), None

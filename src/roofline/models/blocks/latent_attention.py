@@ -134,21 +134,21 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         own = tokens if self.gather is None else x.dims[0]
         narrow, gate = x, None
         if self.query_rank:
-            wide = builder.linear("q_a_proj", x, own)
-            narrow = builder.norm("rms_norm", wide, "q_a_layernorm", own, self.query_rank)
+            wide = builder.linear("q_a_proj", x)
+            narrow = builder.norm("rms_norm", wide, "q_a_layernorm")
             narrow = narrow if self.gather is None else self.gather.run(builder, narrow, "q_a_all_gather")
             if self.gate == "query":
-                q = builder.linear("q_gate_proj", replace(narrow, dims=(tokens, 2 * self.query_rank)), tokens)
+                q = builder.linear("q_gate_proj", replace(narrow, dims=(tokens, 2 * self.query_rank)))
                 gate = replace(q, dims=(tokens, self.heads * self.value))
                 q = replace(q, dims=(tokens, self.heads * (self.nope + self.rotary)))
             else:
-                q = builder.linear("q_b_proj", narrow, tokens)
+                q = builder.linear("q_b_proj", narrow)
         else:
-            q = builder.linear("q_proj", x, tokens)
+            q = builder.linear("q_proj", x)
         if self.rotates:
             q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         q = self._scale(builder, q, "softmax_scaling")
-        latent = builder.linear("kv_a_proj_with_mqa", x, own)
+        latent = builder.linear("kv_a_proj_with_mqa", x)
         if self.key_norm:
             latent = builder.norm("rms_norm", latent, "k_rope_only_layernorm", own, self.rotary)
         latent = builder.norm("rms_norm", latent, "kv_a_layernorm", own, self.rank)
@@ -163,10 +163,10 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         read = [latent, *self._cached(builder), *builder.read_weights("sinks")]
         out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, builder.weights["kv_b_proj"])
         if self.gate:
-            gate = builder.linear("g_proj", x, tokens) if gate is None else gate
+            gate = builder.linear("g_proj", x) if gate is None else gate
             opened = builder.elementwise("sigmoid", (gate,), "gate")
             out = builder.elementwise("multiply", (out, opened), "gated", like=out)
-        return builder.linear("o_proj", out, tokens)
+        return builder.linear("o_proj", out)
 
     def _scale(self, builder: OperationBuilder, q: Tensor, name: str) -> Tensor:
         """Queries times a number for each head and place."""
@@ -249,23 +249,22 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
     def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         """Score every key against every query and keep the best: Σ over heads of w·relu(q·k)."""
         step = builder.step
-        tokens = step.tokens
         if not self.query_rank:
-            narrow = builder.norm("layer_norm", x, "indexer.q_input_norm", tokens, self.inputs)
-        q = self._scale(builder, builder.linear("indexer.wq_b", narrow, tokens), "indexer.softmax_scaling")
-        k = builder.linear("indexer.wk", x, tokens)
-        k = builder.norm("layer_norm", k, "indexer.k_norm", tokens, indexer.width)
+            narrow = builder.norm("layer_norm", x, "indexer.q_input_norm")
+        q = self._scale(builder, builder.linear("indexer.wq_b", narrow), "indexer.softmax_scaling")
+        k = builder.linear("indexer.wk", x)
+        k = builder.norm("layer_norm", k, "indexer.k_norm")
         kept = step.index_format(indexer.dtype)
         if indexer.pool:
-            w = builder.linear("indexer.weights_proj", x, tokens)
-            gate = builder.linear("indexer.index_kpool_compress_gate", x, tokens)
+            w = builder.linear("indexer.weights_proj", x)
+            gate = builder.linear("indexer.index_kpool_compress_gate", x)
             parts = [k, gate, *builder.read_weights("indexer.index_kpool_compress_ape")]
             k = _pool(builder, parts, "indexer", indexer.width, indexer.pool)
             entries = attention.keep_entries(builder, k, "indexer", indexer.width, indexer.pool, None, kept)
             attention.score_keys(builder, [q, w, *entries], indexer, attention.entry_pairs(builder, indexer.pool, None))
             return
         k = builder.write_to_cache(k, kept)
-        w = builder.linear("indexer.weights_proj", x, tokens)
+        w = builder.linear("indexer.weights_proj", x)
         attention.score_keys(builder, [q, k, w, *attention.cached_index_keys(builder, indexer)], indexer)
 
 
@@ -360,13 +359,13 @@ class CompressedAttention(Block, keeps="keys"):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
         tokens = step.tokens
-        narrow = builder.linear("q_a_proj", x, tokens)
-        narrow = builder.norm("rms_norm", narrow, "q_a_norm", tokens, self.query_rank)
-        q = builder.linear("q_b_proj", narrow, tokens)
+        narrow = builder.linear("q_a_proj", x)
+        narrow = builder.norm("rms_norm", narrow, "q_a_norm")
+        q = builder.linear("q_b_proj", narrow)
         q = builder.norm("rms_norm", q, "q_b_norm", tokens * self.heads, self.width)
         q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
-        kv = builder.linear("kv_proj", x, tokens)
-        kv = builder.norm("rms_norm", kv, "kv_norm", tokens, self.width)
+        kv = builder.linear("kv_proj", x)
+        kv = builder.norm("rms_norm", kv, "kv_norm")
         kv = attention.rotate(builder, kv, "k_rope", tokens, 1, self.rotary)
         kv = builder.write_to_cache(kv, most=self.window)
         pairs = sliding_window(self.window).pairs(step.new, step.length)
@@ -385,17 +384,16 @@ class CompressedAttention(Block, keeps="keys"):
             key=self.width, value=self.width, length=step.length,
         )  # fmt: skip
         out = attention.rotate(builder, out, "o_rope", tokens, self.heads, self.rotary)
-        out = builder.linear("o_a_proj", out, tokens, copies=self.groups)
-        return builder.linear("o_b_proj", out, tokens)
+        out = builder.linear("o_a_proj", out, copies=self.groups)
+        return builder.linear("o_b_proj", out)
 
     def _compress(
         self, builder: OperationBuilder, x: Tensor, module: str, width: int, most: int | None, dtype: str = ""
     ) -> list[Tensor]:
         """Weigh each window's tokens by a softmax of gates, add them up, normalise: one entry a window."""
         step = builder.step
-        tokens = step.tokens
-        kv = builder.linear(f"{module}.kv_proj", x, tokens)
-        gate = builder.linear(f"{module}.gate_proj", x, tokens)
+        kv = builder.linear(f"{module}.kv_proj", x)
+        gate = builder.linear(f"{module}.gate_proj", x)
         bias = builder.read_weights(f"{module}.position_bias")
         closed = floor_div(step.length, self.rate) - floor_div(step.past, self.rate)
         made = _pool(builder, [kv, gate, *bias], module, width, self.rate)
@@ -408,6 +406,6 @@ class CompressedAttention(Block, keeps="keys"):
         step = builder.step
         kept = step.index_format(indexer.dtype)
         entries = self._compress(builder, x, "indexer", indexer.width, None, kept)
-        q = builder.linear("indexer.q_b_proj", narrow, step.tokens)
-        w = builder.linear("indexer.weights_proj", x, step.tokens)
+        q = builder.linear("indexer.q_b_proj", narrow)
+        w = builder.linear("indexer.weights_proj", x)
         attention.score_keys(builder, (q, w, *entries), indexer, attention.entry_pairs(builder, self.rate, None))

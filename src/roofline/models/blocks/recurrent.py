@@ -90,16 +90,16 @@ class GatedDeltaNet(Block, keeps="state"):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         tokens = builder.step.tokens
-        qkv = builder.linear("in_proj_qkv", x, tokens)
-        z = builder.linear("in_proj_z", x, tokens)
-        beta = builder.linear("in_proj_b", x, tokens)
-        decay = builder.linear("in_proj_a", x, tokens)
+        qkv = builder.linear("in_proj_qkv", x)
+        z = builder.linear("in_proj_z", x)
+        beta = builder.linear("in_proj_b", x)
+        decay = builder.linear("in_proj_a", x)
         mixed = builder.convolve(qkv, self.channels, self.kernel)
         read = [mixed, beta, decay, *builder.read_weights("dt_bias", "A_log")]
         out = recur(builder, read, self.value_heads, self.key, self.value, 3, self.state)
         out = builder.norm("rms_norm", out, "norm", tokens * self.value_heads, self.value)
         out = builder.elementwise("swiglu", (z, out), "gate")
-        return builder.linear("out_proj", out, tokens)
+        return builder.linear("out_proj", out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Mamba2(Block, keeps="state"):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         tokens = builder.step.tokens
-        made = builder.linear("in_proj", x, tokens)
+        made = builder.linear("in_proj", x)
         seen = Tensor(made.ident, (tokens, self.channels), made.dtype)
         mixed = builder.convolve(seen, self.channels, self.kernel)
         small = builder.read_weights("dt_bias", "A_log", "D")
@@ -164,8 +164,8 @@ class Mamba2(Block, keeps="state"):
         gate = Tensor(made.ident, (tokens, self.inner), made.dtype)
         out = builder.elementwise("swiglu", (gate, out), "gate", like=out)
         if self.normed:
-            out = builder.norm("rms_norm", out, "norm", tokens, self.inner)
-        return builder.linear("out_proj", out, tokens)
+            out = builder.norm("rms_norm", out, "norm")
+        return builder.linear("out_proj", out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,19 +217,19 @@ class KimiDeltaAttention(Block, keeps="state"):
 
         def made(letter: str, whole: bool) -> Tensor:
             if whole:
-                return builder.linear(f"{letter}_proj", x, tokens)
-            return builder.linear(f"{letter}_b_proj", builder.linear(f"{letter}_a_proj", x, tokens), tokens)
+                return builder.linear(f"{letter}_proj", x)
+            return builder.linear(f"{letter}_b_proj", builder.linear(f"{letter}_a_proj", x))
 
-        parts = [builder.linear(f"{name}_proj", x, tokens) for name in "qkv"]
+        parts = [builder.linear(f"{name}_proj", x) for name in "qkv"]
         mixed = builder.convolve(parts, 3 * self.inner, self.kernel)
         decay = made("f", self.full_decay)
-        beta = builder.linear("b_proj", x, tokens)
+        beta = builder.linear("b_proj", x)
         small = builder.read_weights("dt_bias", "A_log")
         out = recur(builder, [mixed, beta, decay, *small], self.heads, self.head, self.head, 3, self.state)
         out = builder.norm("rms_norm", out, "o_norm", tokens * self.heads, self.head)
         gate = builder.elementwise("sigmoid", (made("g", self.full_gate),), "gate")
         out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
-        return builder.linear("o_proj", out, tokens)
+        return builder.linear("o_proj", out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +262,13 @@ class LightningAttention(Block, keeps="state"):
         return (Cached("state", self.heads * self.head**2, "state", self.state),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        tokens = builder.step.tokens
-        qkv = builder.linear("qkv_proj", x, tokens)
+        qkv = builder.linear("qkv_proj", x)
         qkv = builder.elementwise(ACTIVATIONS[self.activation], (qkv,), "act")
         out = recur(builder, [qkv], self.heads, self.head, self.head, 2, self.state)
-        out = builder.norm("rms_norm", out, "norm", tokens, self.heads * self.head)
-        gate = builder.elementwise("sigmoid", (builder.linear("output_gate", x, tokens),), "gate")
+        out = builder.norm("rms_norm", out, "norm")
+        gate = builder.elementwise("sigmoid", (builder.linear("output_gate", x),), "gate")
         out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
-        return builder.linear("out_proj", out, tokens)
+        return builder.linear("out_proj", out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,10 +331,10 @@ class Mamba1(Block, keeps="state"):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
         tokens = step.tokens
-        both = builder.linear("in_proj", x, tokens)
+        both = builder.linear("in_proj", x)
         half = Tensor(both.ident, (tokens, self.inner), both.dtype)
         mixed = builder.convolve(half, self.inner, self.kernel)
-        made = builder.linear("x_proj", mixed, tokens, copies=self.heads)
+        made = builder.linear("x_proj", mixed, copies=self.heads)
         if self.axes:
             part, made = made, builder.output("x_proj.all_reduce", *made.dims, dtype=made.dtype)
             summed = collective_operation("AllReduce", self.axes, made.traffic_bytes, part, made, self.algorithm)
@@ -343,7 +342,7 @@ class Mamba1(Block, keeps="state"):
         for name, width in self._norms.items():
             made = builder.norm("rms_norm", made, name, tokens, width)
         narrow = Tensor(made.ident, (tokens, self.heads * self.rank), made.dtype)
-        steps = builder.linear("dt_proj", narrow, tokens, copies=self.heads)
+        steps = builder.linear("dt_proj", narrow, copies=self.heads)
         steps = builder.elementwise("softplus", (steps,), "dt")
         read = [mixed, steps, made, *builder.read_weights("A_log", "D")]
         if self.steps:
@@ -354,7 +353,7 @@ class Mamba1(Block, keeps="state"):
             sizes = {"tokens": tokens, "channels": self.inner, "state_size": self.state_size}
             builder.add(selective_scan("", [*read, *state], [out, kept], **sizes), "scan")
         out = builder.elementwise("swiglu", (half, out), "gate", like=out)
-        return builder.linear("out_proj", out, tokens)
+        return builder.linear("out_proj", out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,19 +388,19 @@ class RealGatedRecurrence(Block, keeps="state"):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
         tokens = step.tokens
-        beside = builder.linear("linear_y", x, tokens)
+        beside = builder.linear("linear_y", x)
         beside = builder.elementwise(ACTIVATIONS[self.activation], (beside,), "act")
-        made = builder.linear("linear_x", x, tokens)
+        made = builder.linear("linear_x", x)
         mixed = builder.convolve(made, self.width, self.kernel, "conv_1d", activated=False)
         read = [mixed, *builder.read_weights("rg_lru.recurrent_param")]
         for gate in ("rg_lru.input_gate", "rg_lru.recurrent_gate"):
-            opened = builder.linear(gate, mixed, tokens, copies=self.blocks)
+            opened = builder.linear(gate, mixed, copies=self.blocks)
             read.append(builder.elementwise("sigmoid", (opened,), f"{gate}.act"))
         state, kept = builder.states("state", (step.batch, self.width), "fp32")
         out = builder.output("scan", tokens, self.width)
         builder.add(gated_scan("", [*read, *state], [out, kept], tokens=tokens, channels=self.width), "scan")
         out = builder.elementwise("multiply", (out, beside), "gated", like=out)
-        return builder.linear("linear_out", out, tokens)
+        return builder.linear("linear_out", out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,12 +450,12 @@ class ShortConvolution(Block, keeps="state"):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         tokens = builder.step.tokens
-        made = builder.linear("in_proj", x, tokens)
+        made = builder.linear("in_proj", x)
         part = Tensor(made.ident, (tokens, self.width), made.dtype)
         gated = builder.elementwise("multiply", (part, part), "gate", like=part)
         mixed = builder.convolve(gated, self.width, self.kernel, "conv", activated=False)
         out = builder.elementwise("multiply", (part, mixed), "out", like=mixed)
-        return builder.linear("out_proj", out, tokens)
+        return builder.linear("out_proj", out)
 
 
 def mix_with_last(builder: OperationBuilder, x: Tensor, width: int, names: tuple[str, ...]) -> Tensor:
@@ -501,14 +500,14 @@ class TimeMix(Block, keeps="state"):
         step = builder.step
         names = ("key", "value", "receptance")
         mixed = mix_with_last(builder, x, self.inputs, tuple(f"time_mix_{name}" for name in names))
-        k, v, r = (builder.linear(name, mixed, step.tokens) for name in names)
+        k, v, r = (builder.linear(name, mixed) for name in names)
         read = [k, v, *builder.read_weights("time_decay", "time_first")]
         state, kept = builder.states("state", (step.batch, self.hidden, 3), "fp32")
         out = builder.output("scan", step.tokens, self.hidden)
         sizes = {"tokens": step.tokens, "channels": self.hidden}
         builder.add(gated_scan("", [*read, *state], [out, kept], **sizes, each=12, state_size=3), "scan")
         gate = builder.elementwise("sigmoid", (r,), "gate")
-        return builder.linear("output", builder.elementwise("multiply", (gate, out), "gated", like=out), step.tokens)
+        return builder.linear("output", builder.elementwise("multiply", (gate, out), "gated", like=out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,8 +529,7 @@ class ChannelMix(Block, keeps="state"):
         return (Cached("inputs", self.inputs, "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        tokens = builder.step.tokens
         mixed = mix_with_last(builder, x, self.inputs, ("time_mix_key", "time_mix_receptance"))
-        inner = builder.elementwise("relu2", (builder.linear("key", mixed, tokens),), "act")
-        gate = builder.elementwise("sigmoid", (builder.linear("receptance", mixed, tokens),), "gate")
-        return builder.elementwise("multiply", (gate, builder.linear("value", inner, tokens)), "gated", like=gate)
+        inner = builder.elementwise("relu2", (builder.linear("key", mixed),), "act")
+        gate = builder.elementwise("sigmoid", (builder.linear("receptance", mixed),), "gate")
+        return builder.elementwise("multiply", (gate, builder.linear("value", inner)), "gated", like=gate)

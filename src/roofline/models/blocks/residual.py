@@ -52,11 +52,10 @@ class Norm(Block, runs_whole=True):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        rows = x.dims[0]
-        out = builder.norm(self.function, x, "", rows, self.width)
+        out = builder.norm(self.function, x, "")
         if self.gate_rank:
-            narrow = builder.elementwise("silu", (builder.linear("mlp.fc1", out, rows),), "mlp.act")
-            gate = builder.elementwise("sigmoid", (builder.linear("mlp.fc2", narrow, rows),), "mlp.gate")
+            narrow = builder.elementwise("silu", (builder.linear("mlp.fc1", out),), "mlp.act")
+            gate = builder.elementwise("sigmoid", (builder.linear("mlp.fc2", narrow),), "mlp.gate")
             out = builder.elementwise("multiply", (out, gate), "gated", like=out)
         if self.restarts:
             builder.stream = out
@@ -213,7 +212,7 @@ class Linear(Block, runs_whole=True):
         return Weight("", (self.outputs, self.inputs), "linear"), *bias
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        out = builder.linear("", x, x.dims[0])
+        out = builder.linear("", x)
         out = builder.elementwise(self.activation, (out,), "activation") if self.activation else out
         if self.restarts:
             builder.stream = out
@@ -269,9 +268,9 @@ class CollapseStreams(StreamBlock):
         rows = streams.dims[0]
         read: tuple[Tensor, ...] = (streams,)
         if self.trained:
-            flat = builder.norm("rms_norm", streams, "norm", rows, self.streams * self.width)
+            flat = builder.norm("rms_norm", streams, "norm")
             fn, *others = builder.weights
-            mixed = builder.linear(fn, flat, rows, compute="tf32")
+            mixed = builder.linear(fn, flat, compute="tf32")
             read = (streams, mixed, *builder.read_weights(*others))
         sizes = {"each": 2, "elements": rows * self.streams * self.width}
         return builder.vector("reduction", read, "collapse", rows, self.width, **sizes, compute="fp32")
@@ -313,10 +312,10 @@ class GatedCollapse(StreamBlock):
         rows, wide = builder.stream.dims[0], self.streams * self.width
         normed = builder.norm("rms_norm", builder.stream, "hc_norm", rows * self.streams, self.width)
         normed = Tensor(normed.ident, (rows, wide), normed.dtype)
-        narrow = builder.elementwise("silu", (builder.linear("input_mix_weight_down", normed, rows),), "mix.act")
-        mixed = builder.elementwise("sigmoid", (builder.linear("input_mix_weight_up", narrow, rows),), "mix.gate")
+        narrow = builder.elementwise("silu", (builder.linear("input_mix_weight_down", normed),), "mix.act")
+        mixed = builder.elementwise("sigmoid", (builder.linear("input_mix_weight_up", narrow),), "mix.gate")
         if not self.last:
-            builder.elementwise("sigmoid", (builder.linear("block_inject_weight", normed, rows),), "inject")
+            builder.elementwise("sigmoid", (builder.linear("block_inject_weight", normed),), "inject")
         return builder.vector("reduction", (normed, mixed), "collapse", rows, self.width, each=2, elements=rows * wide)
 
 
@@ -360,8 +359,8 @@ class HashedEmbedding(StreamBlock):
         (table,) = builder.read_weights("ple_embedding.ngram_embedding")
         builder.add(embedding("", (table, index), (found,)), "ple_embedding.ngram_embedding")
         found = Tensor(found.ident, (rows, self.heads * self.table[1]), found.dtype)
-        keys = builder.linear("key_proj", found, rows)
-        value = builder.linear("value_proj", found, rows)
+        keys = builder.linear("key_proj", found)
+        value = builder.linear("value_proj", found)
         parts = rows * self.streams
         keys = builder.norm("rms_norm", keys, "norm_key", parts, self.width)
         queries = builder.norm("rms_norm", streams, "norm_query", parts, self.width)
@@ -390,7 +389,7 @@ class StreamProjections(StreamBlock):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         count, wide = x.dims[0], self.streams * self.width
         part = Tensor(x.ident, (count, self.width), x.dtype, x.role)
-        parts = [builder.linear(name, part, count) for name in builder.weights]
+        parts = [builder.linear(name, part) for name in builder.weights]
         # a square and a sum for each magnitude, a product to scale by it, a sum for the mean
         flops = count * self.width * (2 * self.streams + (2 if self.back else 1) * (self.streams - 1))
         sizes = {"flops": flops, "elements": count * wide}
@@ -415,7 +414,7 @@ class AltUpPredict(StreamBlock):
         """Compute the token's weights of the streams from ``x``."""
         scale, router, _ = self.weights()
         count = x.dims[0]
-        seen = builder.norm("rms_norm", x, scale, count, self.width, part=f"{part}.{scale.name}")
+        seen = builder.norm("rms_norm", x, scale, part=f"{part}.{scale.name}")
         found = builder.linear(router, seen, count)
         return builder.elementwise("tanh", (found,), f"{part}.modalities")
 
@@ -423,7 +422,7 @@ class AltUpPredict(StreamBlock):
         streams, n = builder.stream, self.streams
         count = streams.dims[0]
         active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
-        weights = builder.linear("prediction_coefs", self.route(builder, active, "predict"), count)
+        weights = builder.linear("prediction_coefs", self.route(builder, active, "predict"))
         read = (streams, weights)
         out = builder.vector("elementwise", read, "predictions", count, n * self.width, each=2 * n + 1)
         builder.kept[_PREDICTED] = [out]
@@ -443,7 +442,7 @@ class AltUpCorrect(StreamBlock):
         count, n = x.dims[0], self.streams
         before = builder.from_earlier(_PREDICTED)[0]
         routed = AltUpPredict(self.name, n, self.width).route(builder, x, "correct")
-        weights = builder.linear("correction_coefs", routed, count)
+        weights = builder.linear("correction_coefs", routed)
         read, flops = (x, before, weights), count * self.width * (2 * n + 1)
         out = builder.vector("elementwise", read, "corrected", count, n * self.width, flops=flops)
         builder.kept[_CORRECTED] = [out]
@@ -478,9 +477,8 @@ class LowRankResidual(Block, runs_whole=True):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        count = x.dims[0]
-        wide = builder.linear("linear_right", builder.linear("linear_left", x, count), count)
-        wide = builder.norm("rms_norm", wide, "post_laurel_norm", count, self.width)
+        wide = builder.linear("linear_right", builder.linear("linear_left", x))
+        wide = builder.norm("rms_norm", wide, "post_laurel_norm")
         return builder.elementwise("add", (wide, x), "add")
 
 
@@ -555,9 +553,9 @@ class MessageGates(Block, runs_whole=True):
             place = f"{name}_message_gate"
             for part in both:
                 normed = builder.norm("rms_norm", part, f"{place}.norm", rows, width)
-            narrow = builder.linear(f"{place}.down_proj", Tensor(normed.ident, (rows, 2 * width), normed.dtype), rows)
+            narrow = builder.linear(f"{place}.down_proj", Tensor(normed.ident, (rows, 2 * width), normed.dtype))
             gates = [
-                builder.elementwise("tanh", (builder.linear(f"{place}.{gate}_gate_proj", narrow, rows),), gate)
+                builder.elementwise("tanh", (builder.linear(f"{place}.{gate}_gate_proj", narrow),), gate)
                 for gate in ("forget", "message")
             ]
             out = builder.vector("elementwise", [*both, *gates], place, rows, width, each=4)
@@ -592,7 +590,7 @@ class PerLayerEmbedding(Block, runs_whole=True):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step, count = builder.step, x.dims[0]
-        made = builder.linear("per_layer_model_projection", x, count)
+        made = builder.linear("per_layer_model_projection", x)
         made = builder.norm("rms_norm", made, "per_layer_projection_norm", count * self.layers, self.each)
         for table in builder.read_weights("embed_tokens_per_layer")[:1]:
             tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
@@ -621,9 +619,9 @@ class PerLayerInput(Block, runs_whole=True):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         count = x.dims[0]
         every = builder.from_earlier(_HANDED)[0]
-        narrow = builder.linear("per_layer_input_gate", x, count)
+        narrow = builder.linear("per_layer_input_gate", x)
         narrow = builder.elementwise(ACTIVATIONS[self.activation], (narrow,), "per_layer_act")
         own = Tensor(every.ident, (count, self.each), every.dtype)
         narrow = builder.elementwise("multiply", (narrow, own), "per_layer_multiply")
-        wide = builder.linear("per_layer_projection", narrow, count)
-        return builder.norm("rms_norm", wide, "post_per_layer_input_norm", count, self.width)
+        wide = builder.linear("per_layer_projection", narrow)
+        return builder.norm("rms_norm", wide, "post_per_layer_input_norm")

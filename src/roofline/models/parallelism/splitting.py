@@ -77,7 +77,7 @@ def split_into_stages(
     for number, (size, end) in enumerate(zip(held, ends, strict=True)):
         part = replace(model, first=model.first + end - size, layers=model.layers[end - size : end])
         if number > 0:
-            part = replace(part, before=(), receives=streams * model.width, tied=False, vision=None)
+            part = replace(part, before=(), receives=streams * model.hidden, tied=False, vision=None)
         if number < count - 1:
             part = replace(part, after=(), final=(), head=False, extra=(), extra_blocks=())
         found.append(part)

@@ -253,7 +253,7 @@ class _LaidOutStep(NamedTuple):
         # the hidden state between two layers, as one chip holds it
         alike = 1 if asked.sequence_parallel else asked.tensor
         tokens = exact_div(step.tokens, exact_div(asked.tensor, alike))
-        stream = Tensor("hidden state", (tokens, local.width), step.activations)
+        stream = Tensor("hidden state", (tokens, local.hidden), step.activations)
         steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
         saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
         plan = StepPlan(
