@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from roofline.errors import InputError
+from roofline.measurement import accelerator
 from roofline.measurement.accelerator import (
     SHAPES,
     SMALL_SHAPE,
@@ -106,12 +107,11 @@ def test_what_cannot_be_captured_is_enqueued():
 @pytest.mark.parametrize(
     ("hip", "capability", "has"), [(None, (7, 0), False), (None, (8, 6), True), ("6.3", (9, 4), False)]
 )
-def test_tf32_is_measured_only_where_there_is_any(hip, capability, has):
+def test_tf32_is_measured_only_where_there_is_any(monkeypatch, hip, capability, has):
+    monkeypatch.setattr(accelerator, "_runs", lambda device, dtype: dtype in ("fp32", "tf32"))
     clock = Clock()
     clock.version.hip, clock.capability = hip, capability
-    device = Device(clock)
-    device._runs = lambda dtype: dtype in ("fp32", "tf32")
-    assert device.dtypes() == (["fp32", "tf32"] if has else ["fp32"])
+    assert Device(clock).dtypes() == (["fp32", "tf32"] if has else ["fp32"])
 
 
 @pytest.mark.parametrize(

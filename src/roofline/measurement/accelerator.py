@@ -204,6 +204,15 @@ def _sizes(device: Device, quick: bool) -> list[int]:
     return [int(SMALLEST * 2 ** (number / an_octave)) // 768 * 768 for number in range(count)]
 
 
+def _runs(device: Device, dtype: str) -> bool:
+    """Whether a device, and the library that drives it, multiplies a format."""
+    try:
+        device.seconds(device.product(dtype, 64, 64, 64), 1)
+    except LACKING:
+        return False
+    return True
+
+
 def _repeats(device: Device, work: Enqueue, seconds: float) -> int:
     device.seconds(work, 1)
     if device.seconds(work, 1) >= seconds:
@@ -444,7 +453,7 @@ class TorchDevice(Device):
         is_cuda = self.torch.version.hip is None
         has_tf32 = is_cuda and self.torch.cuda.get_device_capability(self.index) >= TF32_FROM
         tf32 = ("tf32",) if has_tf32 else ()
-        return [dtype for dtype in (*TORCH_DTYPES, *tf32, *SCALED) if self._runs(dtype)]
+        return [dtype for dtype in (*TORCH_DTYPES, *tf32, *SCALED) if _runs(self, dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
         torch = self.torch
@@ -533,14 +542,6 @@ class TorchDevice(Device):
         plain, other = SCALED[dtype]
         return other if "gfx94" in str(getattr(self._told, "gcnArchName", "")) else plain
 
-    def _runs(self, dtype: str) -> bool:
-        try:
-            self.product(dtype, 64, 64, 64)()
-            self.torch.cuda.synchronize(self.index)
-        except LACKING:
-            return False
-        return True
-
 
 #: Formats tried; one the device cannot multiply is left out.
 JAX_FORMATS = ("fp32", "fp16", "bf16", "int8")
@@ -576,7 +577,7 @@ class JaxDevice(Device):
         return float(told.get("bytes_limit", ASSUMED_MEMORY))
 
     def dtypes(self) -> Sequence[str]:
-        return [dtype for dtype in JAX_FORMATS if self._runs(dtype)]
+        return [dtype for dtype in JAX_FORMATS if _runs(self, dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
         """A product whose result is accumulated as the format's hardware does."""
@@ -608,11 +609,10 @@ class JaxDevice(Device):
 
     def links(self) -> dict[str, Callable[[int], Enqueue]]:
         """The host, every other device, and an all-reduce among all of them."""
-        found: dict[str, Callable[[int], Enqueue]] = {"from host": self._from_host}
-        devices = self.jax.local_devices()
-        others = [(number, other) for number, other in enumerate(devices) if other != self.device]
-        found |= {f"peer {number}": partial(self._to_peer, other) for number, other in others}
-        return found | ({"all-reduce": self._all_reduce} if others else {})
+        every = enumerate(self.jax.local_devices())
+        peers = {f"peer {number}": partial(self._sent, other) for number, other in every if other != self.device}
+        host = {"from host": partial(self._sent, self.device, from_host=True)}
+        return {**host, **peers, **({"all-reduce": self._all_reduce} if peers else {})}
 
     def seconds(self, work: Enqueue, times: int) -> float:
         """Wall time from the first piece of work to the last result."""
@@ -640,24 +640,16 @@ class JaxDevice(Device):
             made = random.normal(random.key(0), dims, self.jnp.float32).astype(kind)
         return self.jax.device_put(made, self.device)
 
-    def _runs(self, dtype: str) -> bool:
-        try:
-            self.seconds(self.product(dtype, 64, 64, 64), 1)
-        except (RuntimeError, NotImplementedError, TypeError, ValueError):
-            return False
-        return True
-
-    def _to_peer(self, other: Any, size: int) -> Enqueue:
-        return self._enqueue(lambda x: self.jax.device_put(x, other), self._ones((size,), "uint8"))
+    def _sent(self, target: Any, size: int, from_host: bool = False) -> Enqueue:
+        """A copy of so many bytes to another place, from here or from the host."""
+        source = np.ones(size, np.uint8) if from_host else self._ones((size,), "uint8")
+        return self._enqueue(self.jax.device_put, source, target)
 
     def _all_reduce(self, size: int) -> Enqueue:
         """One array on every device, summed over all of them."""
         count = len(self.jax.local_devices())
         call = self.jax.pmap(lambda x: self.jax.lax.psum(x, "all"), axis_name="all")
         return self._enqueue(call, call(self.jnp.zeros((count, max(1, size // 4)), "float32")))
-
-    def _from_host(self, size: int) -> Enqueue:
-        return self._enqueue(self.jax.device_put, np.ones(size, np.uint8), self.device)
 
 
 def measured_device(name: str, *, quick: bool = False, progress: Progress | None = None) -> Measurement:

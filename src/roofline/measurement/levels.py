@@ -30,6 +30,7 @@ from itertools import pairwise
 from statistics import median, median_low
 
 from roofline.frozen import NamedTuple, dataclass
+from roofline.lazy import np
 from roofline.quantity import format_percent
 
 #: The least share of the wall time that every thread must have run for a window to count.
@@ -258,11 +259,7 @@ def quantile(values: Sequence[float], at: float) -> float:
     >>> quantile([1, 2, 3, 4, 5], 0.25), quantile([7.0], 0.75)
     (2.0, 7.0)
     """
-    ordered = sorted(values)
-    place = at * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return float(ordered[below] + (ordered[above] - ordered[below]) * (place - below))
+    return float(np.quantile(values, at))
 
 
 def two_modes(values: Sequence[float]) -> tuple[float, float] | None:

@@ -14,7 +14,7 @@ and what calling it costs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from random import Random
 from typing import Any
@@ -122,7 +122,7 @@ def _numpy(threads: int) -> Iterator[Probe]:
             a, b, out = (np.ones((side, side), name) for _ in "abc")
             what, call = f"numpy {np.__version__} matmul, {side} x {side} x {side}", partial(np.matmul, a, b, out=out)
             yield timed("library", what, call, threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype)
-    yield from numpy_function_probes(np)
+    yield from _function_probes(np, NUMPY_FUNCTIONS, lambda shape: np.ones(shape, np.float32))
     renew = in_new_memory(lambda: _added(np, np.zeros(1, np.float32), np.zeros(1, np.float32)))
     yield timed("dispatch", f"numpy {np.__version__} add of one element", renew(), renew=renew)
 
@@ -235,26 +235,13 @@ QUICK_FUNCTIONS = ("exp", "add", "gelu", "softmax", "layer_norm")
 
 def torch_function_probes(torch: Any, threads: int, before: Callable[[], Any], quick: bool) -> Iterator[Probe]:
     """Probe PyTorch's functions in the formats of models."""
+    functions = {name: made for name, made in TORCH_FUNCTIONS.items() if not quick or name in QUICK_FUNCTIONS}
     for dtype, kind in MODEL_DTYPES.items():
 
         def make(shape: tuple[int, int], kind: str = kind) -> Any:
             return torch.rand(shape).to(getattr(torch, kind))
 
-        large = make(_function_shape(threads))
-        for name, function in TORCH_FUNCTIONS.items():
-            if not quick or name in QUICK_FUNCTIONS:
-                yield from _function_probes(torch, name, function, large, make, threads, dtype, before)
-
-
-def numpy_function_probes(numpy: Any) -> Iterator[Probe]:
-    """Probe NumPy's functions, which run on one thread."""
-
-    def make(shape: tuple[int, int]) -> Any:
-        return numpy.ones(shape, numpy.float32)
-
-    large = make(_function_shape(1))
-    for name, function in NUMPY_FUNCTIONS.items():
-        yield from _function_probes(numpy, name, function, large, make, 1, "fp32", None)
+        yield from _function_probes(torch, functions, make, threads, dtype, before)
 
 
 def in_new_memory(make: Callable[[], Callable[[], Any]]) -> Callable[[], Callable[[], Any]]:
@@ -274,19 +261,19 @@ def in_new_memory(make: Callable[[], Callable[[], Any]]) -> Callable[[], Callabl
     return renew
 
 
-def _function_shape(threads: int) -> tuple[int, int]:
-    return max(LEAST_ROWS, ROWS * threads), COLUMNS
-
-
 def _function_probes(
-    library: Any, name: str, function: Function, large: Any, make: Callable[[tuple[int, int]], Any], threads: int,
-    dtype: str, before: Callable[[], Any] | None,
+    library: Any, functions: Mapping[str, Function], make: Callable[[tuple[int, int]], Any], threads: int = 1,
+    dtype: str = "fp32", before: Callable[[], Any] | None = None,
 ) -> Iterator[Probe]:  # fmt: skip
-    rows, said = large.shape[0], f"{library.__name__} {library.__version__} {name}"
-    yield timed(
-        f"library {name}", f"{said} of {rows} x {COLUMNS} in a cache", function(library, large),
-        threads=threads, amount=float(rows * COLUMNS), unit="element/s", dtype=dtype, before=before,
-    )  # fmt: skip
-    if threads == 1:
-        renew = in_new_memory(lambda: function(library, make((1, FEW))))
-        yield timed(f"call {name}", f"{said} of {FEW} elements", renew(), dtype=dtype, before=before, renew=renew)
+    """The rate of each function in a cache, and on one thread what a call of it costs."""
+    rows = max(LEAST_ROWS, ROWS * threads)
+    large = make((rows, COLUMNS))
+    for name, function in functions.items():
+        said = f"{library.__name__} {library.__version__} {name}"
+        yield timed(
+            f"library {name}", f"{said} of {rows} x {COLUMNS} in a cache", function(library, large),
+            threads=threads, amount=float(rows * COLUMNS), unit="element/s", dtype=dtype, before=before,
+        )  # fmt: skip
+        if threads == 1:
+            renew = in_new_memory(lambda function=function: function(library, make((1, FEW))))  # type: ignore[misc]
+            yield timed(f"call {name}", f"{said} of {FEW} elements", renew(), dtype=dtype, before=before, renew=renew)

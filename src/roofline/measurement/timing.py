@@ -97,7 +97,11 @@ def effects(op: Op, moved: Work, machine: Machine, measured: Measurement, settin
         found = _attention(op, machine, measured, threads, data)
     else:
         found = _plain(op, machine, measured, threads, data, setting.function)
-    return (*(effect for effect in found if effect.seconds > 0), *_new_pages(measured, threads, setting))
+    kept = [effect for effect in found if effect.seconds > 0]
+    fresh = measured.value("fresh pages", threads) or measured.value("fresh pages")
+    if setting.new_bytes and fresh is not None:
+        kept.append(Effect("new pages", setting.new_bytes / fresh, "first touch of pages the system makes"))
+    return tuple(kept)
 
 
 def threads_used(op: Op, threads: int) -> int:
@@ -133,14 +137,10 @@ def _shaped(op: Op, table: ShapeTable, data: float, order: float) -> Iterator[Ef
 def _order(op: Op, measured: Measurement, threads: int, setting: RunSetting) -> float:
     """Time to read and write the weights once, where a call puts them in order."""
     weights = sum(float(tensor.capacity_bytes) for tensor in op.reads if tensor.role == "weight")
-    copied = _copy_speed(measured, threads, 2 * weights) if weights and setting.reordered else None
-    return 2 * weights / copied if copied and op.dims.get("m") != 1 else 0.0
-
-
-def _copy_speed(measured: Measurement, threads: int, size: float) -> float | None:
-    """Bandwidth of the slowest plain copy at a working set of ``size`` bytes."""
+    if not weights or not setting.reordered or op.dims.get("m") == 1:
+        return 0.0
     curves = [curve for curve in measured.curves if curve.threads == threads and curve.name in ("copy", "load")]
-    return min((value_on_curve(curve.values(), size) for curve in curves), default=None)
+    return 2 * weights / min((value_on_curve(curve.values(), 2 * weights) for curve in curves), default=math.inf)
 
 
 def _table(op: Op, measured: Measurement, threads: int) -> ShapeTable | None:
@@ -247,12 +247,6 @@ def _data(op: Op, moved: Work, machine: Machine) -> float:
         found = rate(machine, Key("bytes", key.place), op)
         seconds += float(amount) / float(found.value) if found is not None else 0.0
     return seconds
-
-
-def _new_pages(measured: Measurement, threads: int, setting: RunSetting) -> Iterator[Effect]:
-    fresh = measured.value("fresh pages", threads) or measured.value("fresh pages")
-    if setting.new_bytes and fresh is not None:
-        yield Effect("new pages", setting.new_bytes / fresh, "first touch of pages the system makes")
 
 
 #: Rounds, windows (or runs with cold caches) in a round, and seconds for one operation.
