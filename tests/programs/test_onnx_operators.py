@@ -492,3 +492,33 @@ def test_what_a_file_makes_of_sizes_alone_is_no_input():
     assert ([op.name for op in found.ops], found.bytes("minimal")) == (["Exp"], 2 * 256)
     shapes = [helper.make_node("Shape", ["x"], ["y"])]
     assert trace(model(shapes, [value("x", 8, 8)], [value("y", 2, dtype=INT)])).bytes() == 16
+
+
+_BELOW = np.tril(np.ones((96, 96), bool))  # more elements than a list of sizes has
+
+
+@pytest.mark.parametrize("mask", [_BELOW, np.where(_BELOW, 0, -np.inf).astype(np.float32)[None],
+                                  np.arange(96)[None] < 60], ids=["bool", "added", "keys"])  # fmt: skip
+@pytest.mark.parametrize("is_causal", [0, 1])
+def test_attention_counts_the_scores_that_a_mask_in_the_file_lets_through(mask, is_causal):
+    heads = {"q": (2, 4, 96, 8), "k": (2, 2, 96, 8), "v": (2, 2, 96, 8)}
+    shown = np.broadcast_to(mask == (mask.dtype == bool), (1, 96, 96))
+    shown = shown & _BELOW if is_causal else shown
+    ours = _node("Attention", heads, constants={"mask": mask}, order=[*"qkv", "mask"], opset=23, is_causal=is_causal)
+    assert ours.macs() == 2 * 4 * shown.sum() * 2 * 8
+    known = torch.from_numpy(shown.copy())
+    theirs = trace(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=known, enable_gqa=True),
+        *(f"fp32{list(dims)}" for dims in heads.values()),
+    )
+    assert (ours.flops("all"), ours.bytes() - mask.nbytes) == (theirs.flops("all"), theirs.bytes() - known.nbytes)
+
+
+@pytest.mark.parametrize(("dims", "more"), [((2, 4, 5, 16), {}), ((2, 5, 64), {"num_heads": 4})])
+def test_of_each_head_as_much_is_turned_as_the_tables_hold(dims, more):
+    for width in (8, 3):
+        facts = more | ({"rotary_embedding_dim": 2 * width} if width < 8 else {})
+        found = _node("RotaryEmbedding", {"x": dims, "cos": (9, width), "sin": (9, width), "at": [INT, 2, 5]},
+                      opset=23, **facts)  # fmt: skip
+        assert found.flops("all") == 2 * 5 * 4 * width * (4 + 2)  # 4 products and 2 sums for each pair
+        assert found.bytes() == 4 * (2 * 2 * 4 * 5 * 16 + 2 * 9 * width) + 8 * 10

@@ -107,6 +107,8 @@ def test_a_window_and_turned_queries():
     (rotary,) = traced.only(name="RotaryEmbedding").ops
     assert rotary.work.total("flops") == 3 * B * S * (HEADS + KV) * H  # 4 products and 2 sums for 2 elements
     assert [t.traffic_bytes for t in rotary.reads[-2:]] == [S * H // 2 * 4] * 2
+    part = _one(node, inputs, [weight("cos", 4096, H // 4), weight("sin", 4096, H // 4)])
+    assert part.only(name="RotaryEmbedding").flops("all") == 3 * B * S * (HEADS + KV) * H // 2
 
 
 @pytest.mark.parametrize("bias", [False, True])

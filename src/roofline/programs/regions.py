@@ -50,6 +50,8 @@ WHOLE: Region = None
 NOTHING: Region = ()
 #: More boxes than these are not told apart.
 MOST_BOXES = 64
+#: A score is hidden from here down, by a mask that is added: its exponential is zero.
+HIDDEN = -1e4
 #: Windows of more taps are not taken apart.
 _MOST_TAPS = 8
 #: Of more places of taps all taps are taken to meet an element.

@@ -21,7 +21,7 @@ import numpy as np
 
 from roofline.frozen import NamedTuple
 from roofline.programs.jax.registry import size_of
-from roofline.programs.regions import once
+from roofline.programs.regions import HIDDEN, once
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
 
 #: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
@@ -32,9 +32,6 @@ _MOST_FLOATS = 2**18
 
 #: Values of an operand, None where they are not known, or what is :class:`Hidden` of them.
 Numbers: TypeAlias = Any
-
-#: A score is hidden from here down: its exponential is zero.
-_LOWEST = -1e4
 
 
 class Hidden(NamedTuple):
@@ -159,7 +156,7 @@ def _hidden_in(operand: Numbers, is_zero: bool) -> Any:
     if not isinstance(operand, np.ndarray) or not _is_float(operand.dtype):
         return None
     held = once(operand)
-    found = held == 0 if is_zero else held <= _LOWEST
+    found = held == 0 if is_zero else held <= HIDDEN
     return np.broadcast_to(found, operand.shape) if found.any() else None
 
 

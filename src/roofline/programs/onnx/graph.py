@@ -456,13 +456,16 @@ _SIZES = "a size is a whole number of at least 1; only an input may leave one op
 def _set_aside(graph: Any) -> tuple[list[Any], list[Any]]:
     """Make large weights, and those in other files, inputs while shapes are inferred: nothing reads their values.
 
-    Gives the graph's own inputs, and the weights without their values, to be put back.
+    Gives the graph's own inputs, and the weights without their values, to be put back. Masks and indices keep theirs.
     """
     inputs = copies(graph.input)
     outside = onnx.TensorProto.EXTERNAL
     large = [item for item in graph.initializer if item.data_location == outside or product(item.dims) > LARGEST]
+    masks = {word for node in graph.node if node.op_type == "Attention" for word in node.input[3:4]}
     weights = [
         onnx.TensorProto(name=item.name, dims=item.dims, data_type=item.data_type, data_location=outside)
+        if product(item.dims) > LARGEST_MASK or not (item.data_type in _OF_PLACES or item.name in masks)
+        else copies((item,))[0]
         for item in large
     ]
     names = {item.name for item in weights}
@@ -648,8 +651,10 @@ def _word(dim: Any) -> str:
 #: The most dimensions of a tensor, and the longest list that may hold sizes.
 MOST_DIMENSIONS, LARGEST_LIST = 64, 65_536
 
-#: Values of more elements are data, not sizes.
-LARGEST = 4096
+#: Values of more elements are data, not sizes; masks and indices of more are not looked at.
+LARGEST, LARGEST_MASK = 4096, 2**20
+#: Formats of masks and of indices.
+_OF_PLACES = (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
 #: Names that the onnx library gives to sizes it does not know.
 UNKNOWN = "unk__"
 

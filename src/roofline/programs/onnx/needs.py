@@ -14,6 +14,7 @@ import numpy as np
 from roofline.ops.einsum import operand_letters
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked, Regions, needed_of_operands
+from roofline.programs.onnx.graph import LARGEST_MASK
 from roofline.programs.onnx.rules import NAMES, OTHERS, REDUCTIONS, windows_of
 from roofline.programs.onnx.standins import attributes_of, graphs_of, uses_in
 from roofline.programs.regions import WHOLE, Region
@@ -107,10 +108,6 @@ LEAST = 1
 
 def _shape(shapes: Mapping[str, Any], word: str) -> tuple[Any, ...] | None:
     return regions.counted_from(LEAST, shapes[word]) if word in shapes else None
-
-
-#: Masks of more elements are not looked at.
-LARGEST_MASK = 2**20
 
 
 def _chosen(each: Asked) -> Iterator[Region]:

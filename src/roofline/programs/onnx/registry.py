@@ -36,7 +36,8 @@ PICKING = (*GATHERS, "Slice", "ArrayFeatureExtractor")
 class Call(CallOfTensors):
     """One node: its operator, its attributes, its tensors.
 
-    ``operands`` holds None for an input that is left out; ``constants`` the values of small inputs that the file holds.
+    ``operands`` holds None for an input that is left out; ``constants`` the values of small inputs that the file holds,
+    ``masks`` which elements masks of the file's own let through.
     ``in_place`` says that nobody else reads the first input, an input of the file, so that it can be updated.
     """
 
@@ -46,6 +47,7 @@ class Call(CallOfTensors):
     outs: tuple[Tensor | None, ...]
     constants: tuple[Any, ...]
     in_place: bool = False
+    masks: tuple[Any, ...] = ()
 
     @property
     def reads(self) -> tuple[Tensor, ...]:

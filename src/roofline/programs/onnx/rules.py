@@ -35,6 +35,7 @@ from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
 from roofline.programs.pytorch.registry import OPTIMIZERS
+from roofline.programs.pytorch.rules.sequences import with_mask
 from roofline.programs.rule_table import levels_of
 from roofline.programs.tensor_parts import edges_of_places, once_each, part_name
 from roofline.sizes import Size, exact_div, floor_div, is_zero, maximum, minimum, product
@@ -178,13 +179,20 @@ def _attend(
     window: int | None = None,
     *,
     is_plain: bool = False,
+    shown: Any = None,
 ) -> Op:
-    """Attend to the new keys that ``sizes`` count, and to those ``kept`` of a cache."""
+    """Attend to the new keys that ``sizes`` count, and to those ``kept`` of a cache; a mask says which are ``shown``."""
     mask, S, length = mask_of(sizes, kept, causal, window), sizes.q_length, kept + sizes.kv_length
     apart = is_plain and is_zero(kept) and len({tensor.ident for tensor in call.read(0, 1, 2)}) == 3
-    keys, pairs = mask.keys(S, length) if apart else None, sizes.batch * sizes.heads * mask.pairs(S, length)
-    whole = sizes._replace(kv_length=length, pairs=pairs, keys=keys)
-    return pricing.attention(call.name, reads, call.writes, whole)
+    whole = sizes._replace(kv_length=length, pairs=sizes.batch * sizes.heads * mask.pairs(S, length))
+    if shown is not None and shown.ndim > 1 and shown.shape[-1] == length:
+        if causal:
+            shown = np.tril(np.broadcast_to(shown, (*shown.shape[:-2], S, length)), kept)
+        every = sizes.batch * sizes.heads * S * length
+        whole = with_mask(whole._replace(pairs=every, keys=length), shown)
+    elif apart:
+        whole = whole._replace(keys=mask.keys(S, length))
+    return pricing.attention(call.name, reads, call.writes, whole if apart else whole._replace(keys=None))
 
 
 @rule("Attention")
@@ -198,7 +206,8 @@ def attention(call: Call) -> Priced:
     else:
         sizes = _heads_first(q, k, v)
     kept = call.shape(4)[2] if call.has(4) else 0
-    return _attend(call, sizes, call.reads, bool(call.get("is_causal", 0)), kept, is_plain=True)
+    shown = call.masks[3] if call.has(3) else None
+    return _attend(call, sizes, call.reads, bool(call.get("is_causal", 0)), kept, is_plain=True, shown=shown)
 
 
 def _heads_first(q: Sequence[Size], k: Sequence[Size], v: Sequence[Size]) -> AttentionSizes:
@@ -241,7 +250,7 @@ def grouped_query(call: Call) -> Priced:
     window = width if (width := call.get("local_window_size", -1)) > 0 else None
     made: list[Op] = []
     if call.get("do_rotary", 0):
-        turned = q[0] * q[1] * (heads + kv_heads) * h
+        turned = q[0] * q[1] * (heads + kv_heads) * (2 * call.shape(7)[-1] if call.has(7) else h)
         each = (Tensor(f"{call.writes[0].ident}.turned", (turned,), call.writes[0].dtype),)
         rows = tuple(replace(t, touched=q[1] * t.dims[-1]) for t in call.read(7, 8))
         made.append(pricing.elementwise("rope", (*call.read(0, 1), *rows), each, name="RotaryEmbedding"))
@@ -776,12 +785,15 @@ rule("com.microsoft.RotaryEmbedding", "GemmaRotaryEmbedding")(lambda call: _rota
 
 
 def _rotary(call: Call, cos: int, sin: int, positions: int) -> Priced:
-    """x is [B, S, heads·H] or [B, heads, S, H]; of the tables the rows of the positions, or one for each, are read."""
-    x = call.shape(0)
-    rows = x[0] * (x[2] if len(x) == 4 else x[1])
-    width = call.shape(cos)[-1]
-    tables = call.touch(cos, rows * width) + call.touch(sin, rows * width)
-    return pricing.elementwise("rope", (*call.read(0, positions), *tables), call.writes, name=call.name)
+    """x is [B, S, heads·H] or [B, heads, S, H], of whose heads a part as wide as two rows of the tables is turned.
+
+    Of the tables the rows of the positions, or one for each, are read.
+    """
+    x, width = call.shape(0), call.shape(cos)[-1]
+    rows, heads = (x[0] * x[2], x[1]) if len(x) == 4 else (x[0] * x[1], call.get("num_heads", 0))
+    turned = rows * heads * 2 * width if heads else product(x)
+    reads = (*call.read(0, positions), *call.touch(cos, rows * width), *call.touch(sin, rows * width))
+    return pricing.elementwise("rope", reads, call.writes, name=call.name, elements=turned)
 
 
 REDUCTIONS = {

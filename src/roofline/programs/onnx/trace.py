@@ -32,13 +32,13 @@ from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs import tensor_parts
-from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
-from roofline.programs.onnx.needs import LARGEST_MASK, LEAST, needed_of
+from roofline.programs.onnx.graph import LARGEST_MASK, dims_of, dtype_of, inferred, put, read, solved
+from roofline.programs.onnx.needs import LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
 from roofline.programs.onnx.registry import GATHERS, PICKING, SCATTERS, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, uses_in
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
-from roofline.programs.regions import NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
+from roofline.programs.regions import HIDDEN, NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.tensor_parts import LoopSteps
 from roofline.programs.traced import Traced, enter
@@ -139,6 +139,7 @@ class GraphWalker:
     buffers: set[str] = field(default_factory=set)
     scales: set[str] = field(default_factory=set)
     indices: set[str] = field(default_factory=set)
+    scores: set[str] = field(default_factory=set)
     lengths: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[str, bool]] = field(default_factory=dict)
     steps: LoopSteps | None = None
@@ -168,6 +169,7 @@ class GraphWalker:
         self.indices |= {
             word for node in graph.node if node.op_type in (*UPDATES, *GATHERS) for word in node.input[1:2]
         }
+        self.scores |= {word for node in graph.node if node.op_type == "Attention" for word in node.input[3:4]}
         for item in graph.initializer:
             self._constant(item.name, item)
         first = len(self.ops)
@@ -232,6 +234,7 @@ class GraphWalker:
             tuple(self.known.get(word) for word in node.output),
             tuple(self.values.get(word) for word in node.input),
             node.op_type in UPDATES and node.output[0] in self.updated,
+            tuple(self.masks.get(word) for word in node.input),
         )
         chosen = find(f"{DOMAIN}.{node.op_type}") if node.domain == DOMAIN else None
         if chosen is None and node.domain in DOMAINS:
@@ -483,8 +486,11 @@ class GraphWalker:
             return
         if small:
             self.values[name] = onnx.numpy_helper.to_array(value).tolist()
-        elif (value.data_type == onnx.TensorProto.BOOL or name in self.indices) and prod(value.dims) <= LARGEST_MASK:
-            self.masks[name] = onnx.numpy_helper.to_array(value)
+        elif prod(value.dims) <= LARGEST_MASK:
+            if value.data_type == onnx.TensorProto.BOOL or name in self.indices:
+                self.masks[name] = onnx.numpy_helper.to_array(value)
+            elif name in self.scores:  # a mask that is added
+                self.masks[name] = onnx.numpy_helper.to_array(value) > HIDDEN
 
 
 def _ident(name: str) -> str:

@@ -188,7 +188,7 @@ def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) ->
                     read.append(seen.any(0))
         except (RuntimeError, NotImplementedError, IndexError):
             return full, T, "the mask of flex attention depends on data: every score is counted"
-        keys = keys_seen(torch.stack(read).unflatten(0, (batches, heads)), sizes.heads, sizes.kv_heads, T)
+        keys = keys_seen(torch.stack(read).unflatten(0, (batches, heads)).numpy(), sizes.heads, sizes.kv_heads, T)
     found = total * exact_div(sizes.batch, batches) * exact_div(sizes.heads, heads)
     note = "" if found == full else "the mask of flex attention is looked at: scores it lets through count"
     return found, keys, note

@@ -31,10 +31,10 @@ from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
-from roofline.programs.pytorch.rules.sequences import HIDDEN, broadcast, let_through
+from roofline.programs.pytorch.rules.sequences import broadcast, let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
-from roofline.programs.regions import NOTHING, WHOLE, Region
+from roofline.programs.regions import HIDDEN, NOTHING, WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
 from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum
 from roofline.work import Op, Tensor
@@ -966,9 +966,9 @@ def _attended(each: Asked) -> Iterator[Region]:
     if each.facts.get("is_causal"):
         return needs.attended(each, lambda rows: (0, minimum(rows[1], length), 1))
     chosen = let_through(each.numbers[3]) if len(each.numbers) > 3 else None
-    if chosen is None or chosen.dim() < 2 or chosen.shape[-1] != length:
+    if chosen is None or chosen.ndim < 2 or chosen.shape[-1] != length:
         return needs.attended(each)
-    queries = np.asarray(chosen.reshape(-1, *chosen.shape[-2:]).any(0))
+    queries = chosen.reshape(-1, *chosen.shape[-2:]).any(0)
     return needs.attended(
         each, lambda rows: np.flatnonzero((queries if len(queries) == 1 else queries[slice(*rows)]).any(0))
     )

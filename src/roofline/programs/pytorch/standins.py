@@ -19,8 +19,8 @@ from roofline.programs.api import Spec, check_values, closed_over, first_line, g
 from roofline.programs.api import spec as read_spec
 from roofline.programs.pytorch.functions import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
-from roofline.programs.pytorch.rules.sequences import HIDDEN
 from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name, outside
+from roofline.programs.regions import HIDDEN
 from roofline.sizes import Size, is_symbol, product
 
 #: What says of a tensor which role it has, and what it is called.

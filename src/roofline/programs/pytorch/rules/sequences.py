@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from roofline.frozen import dataclass, replace
 from roofline.ops.attention import AttentionSizes
 from roofline.ops.masks import TOP_LEFT, BandMask, packed_pairs
 from roofline.ops.recurrent import CELLS
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, operands_in, pricing, rule
+from roofline.programs.regions import HIDDEN, count_where
 from roofline.sizes import Size, exact_div, is_symbol, product
 from roofline.work import Op, Tensor
 
-#: A mask that is added hides a score from here down.
-HIDDEN = -1e4
+#: What is said of an attention whose mask is looked at.
+MASKS_NOTE = "attention masks are looked at: only scores they let through are counted"
 
 
 def attention_sizes(
@@ -32,39 +35,40 @@ def attention_sizes(
     lead = broadcast(q[:-3], k[:-3])
     heads = q[-3] if len(q) > 2 else 1
     batch = product(lead)
-    pairs, keys, note = batch * heads * S * T, T, ""
+    sizes = AttentionSizes(batch, S, T, heads, k[-3] if len(k) > 2 else 1, H, V, batch * heads * S * T, T)
     if causal:
-        pairs, keys, note = batch * heads * TOP_LEFT.pairs(S, T), TOP_LEFT.keys(S, T), "causal attention"
-    elif mask is not None:
-        chosen = let_through(mask)
-        if chosen is None:
-            note = "the values of an attention mask are not known: every score is counted"
-        elif not chosen.all():
-            pairs = int(chosen.sum().item()) * (pairs // max(1, mask.elements))
-            keys = keys_let_through(chosen, heads, k[-3] if len(k) > 2 else 1, T)
-            note = "attention masks are looked at: only scores they let through are counted"
-    return AttentionSizes(batch, S, T, heads, k[-3] if len(k) > 2 else 1, H, V, pairs, keys, note)
+        pairs, keys = batch * heads * TOP_LEFT.pairs(S, T), TOP_LEFT.keys(S, T)
+        return sizes._replace(pairs=pairs, keys=keys, note="causal attention")
+    if mask is None:
+        return sizes
+    chosen = let_through(mask)
+    if chosen is None:
+        return sizes._replace(note="the values of an attention mask are not known: every score is counted")
+    return with_mask(sizes, chosen)
 
 
 def let_through(mask: TensorOperand) -> Any:
     """Which scores a mask lets through, None where its values are not known."""
     if mask.values is None:
         return None
-    return mask.values if mask.dtype == "bool" else mask.values > HIDDEN
+    return np.asarray(mask.values if mask.dtype == "bool" else mask.values > HIDDEN)
 
 
-def keys_let_through(chosen: Any, heads: Size, kv_heads: Size, T: Size) -> Size:
-    """Keys of one head that some query sees, on average over the heads of keys, rounded down."""
-    if chosen.dim() < 2 or chosen.shape[-1] != T:
-        return T
-    return keys_seen(chosen.any(-2), heads, kv_heads, T)
+def with_mask(sizes: AttentionSizes, chosen: Any) -> AttentionSizes:
+    """The sizes of an attention that sees all pairs, under a mask that says which it lets through."""
+    if chosen.all():
+        return sizes
+    pairs = count_where(chosen) * (sizes.pairs // max(1, chosen.size))
+    known = chosen.ndim > 1 and chosen.shape[-1] == sizes.kv_length
+    keys = keys_seen(chosen.any(-2), sizes.heads, sizes.kv_heads, sizes.kv_length) if known else sizes.kv_length
+    return sizes._replace(pairs=pairs, keys=keys, note=MASKS_NOTE)
 
 
 def keys_seen(seen: Any, heads: Size, kv_heads: Size, T: Size) -> Size:
     """Keys of one head, on average over the heads of keys, from which of them the queries of each head see."""
-    if seen.dim() > 1 and seen.shape[-2] == heads != kv_heads:
-        seen = seen.unflatten(-2, (kv_heads, -1)).any(-2)
-    return int(seen.sum().item()) * int(T) // max(1, seen.numel())
+    if seen.ndim > 1 and seen.shape[-2] == heads != kv_heads:
+        seen = seen.reshape(*seen.shape[:-2], kv_heads, -1, T).any(-2)
+    return int(seen.sum()) * int(T) // max(1, seen.size)
 
 
 def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
