@@ -267,7 +267,27 @@ def test_a_signal_put_together_from_its_windows(given):
     found = trace(lambda x: torch.istft(x, **given), "complex64[2, 9, 51]")
     assert found.ops[-1].writes[0].dims == tuple(real.shape)
     frames, size = 2 * 51 * 16, real.numel()
-    assert found.flops("all") == 2 * 51 * 5 * 16 * 4 / 2 + frames + frames + 16 + frames / 2 + size
+    looked_at = 2 * real.shape[-1]  # the smallest of the weights' sums, by PyTorch itself
+    assert found.flops("all") == 2 * 51 * 5 * 16 * 4 / 2 + frames + frames + 16 + frames / 2 + looked_at + size
+
+
+@pytest.mark.filterwarnings("error")
+def test_functions_that_refuse_some_values_are_taken_to_be_given_others():
+    both = trace(lambda x: torch.istft(x, 16, window=torch.hann_window(16), onesided=False, return_complex=True),
+                 "complex64[2, 16, 51]")  # fmt: skip
+    assert (both.complete, both.only(name="fft_c2c").flops("all")) == (True, 2 * 51 * 5 * 16 * 4)
+    rows, weights = 8 * 64, "fp32[64]"
+    plain = trace(torch.cov, "fp32[8, 64]")
+    weighted = trace(lambda x, often, w: torch.cov(x, fweights=often, aweights=w), "fp32[8, 64]", "int64[64]", weights)
+    assert plain.macs() == weighted.macs() == 8 * rows
+    assert weighted.bytes("minimal") == 4 * (rows + 64 + 64) + 8 * 64
+    loss = trace(lambda x, y, v: F.gaussian_nll_loss(x, y, v, full=True), *("fp32[8, 64]",) * 2, "fp32[8]")
+    assert loss.bytes("minimal") == 4 * (2 * rows + 8 + 1)
+
+
+def test_the_gradient_of_windows_is_added_up():
+    step = trace(lambda x: x.unfold(1, 8, 4).pow(2).sum(), "fp32[8, 64]", input_gradients=True)
+    assert step.only(name="unfold_backward").flops("all") == 8 * 15 * 8
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -32,7 +32,6 @@ from roofline.ops.masks import FULL, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.ops.recurrent import CELLS
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
-from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
 from roofline.programs.pytorch.registry import OPTIMIZERS
 from roofline.programs.pytorch.rules.sequences import with_mask
@@ -181,7 +180,7 @@ def _attend(
     is_plain: bool = False,
     shown: Any = None,
 ) -> Op:
-    """Attend to the new keys that ``sizes`` count, and to those ``kept`` of a cache; a mask says which are ``shown``."""
+    """Attend to the new keys that ``sizes`` count, and to those ``kept`` of a cache; ``shown`` are those of a mask."""
     mask, S, length = mask_of(sizes, kept, causal, window), sizes.q_length, kept + sizes.kv_length
     apart = is_plain and is_zero(kept) and len({tensor.ident for tensor in call.read(0, 1, 2)}) == 3
     whole = sizes._replace(kv_length=length, pairs=sizes.batch * sizes.heads * mask.pairs(S, length))
@@ -876,7 +875,7 @@ rule(*NORMS)(
 def loss(call: Call) -> Priced:
     """One score a row is picked and added up, after a softmax over all of them where it is part of the loss."""
     scores, rows = product(call.shape(0)), product(call.shape(1))
-    soft = SOFTMAX * scores if call.name.startswith("Softmax") else 0
+    soft = SOFTMAX_PER_ELEMENT * scores if call.name.startswith("Softmax") else 0
     reads = (*(call.read(0) if soft else call.touch(0, rows)), *call.read(1), *call.touch(2, rows))
     size, roots = (scores, scores) if soft else (rows, 0)
     return call.vector("reduction", soft + rows, size, transcendentals=roots, one_each=rows, reads=reads)

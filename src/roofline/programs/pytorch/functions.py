@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from math import log, pi, prod
+from math import prod
 from typing import Any
 from unittest import mock
 
@@ -39,6 +39,7 @@ from roofline.ops.attention import AttentionSizes, attention
 from roofline.ops.einsum import einsum_operations, operand_letters
 from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.open_sizes import hinted_size
+from roofline.programs.pytorch.operators import opened
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, packed_window, run_whole
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function, price, shape
 from roofline.programs.pytorch.rules.sequences import attention_sizes, keys_seen, recurrence_of
@@ -447,72 +448,15 @@ def _moved(recorder: Recorder, name: str, x: Any, shape: Sequence[int], amount: 
     return run_whole(recorder, WholeOperation([(shape, x.dtype)], forward, backward), [x])[0]
 
 
-@function(F.gaussian_nll_loss)
-def gaussian_nll_loss(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """½·(log v + (x − t)²/v), without PyTorch's look at the values of v."""
-    names = ("input", "target", "var", "full", "eps", "reduction")
-    given: dict[str, Any] = {"full": False, "eps": 1e-6, "reduction": "mean"}
-    given |= dict(zip(names, args, strict=False)) | kwargs
-    x, target, variance = given["input"], given["target"], given["var"]
-    if not isinstance(variance, torch.Tensor):
-        return NotImplemented
-    if variance.dim() and variance.shape != x.shape and variance.dim() == x.dim() - 1:
-        variance = variance.unsqueeze(-1)
-    variance = variance.clone()
-    with torch.no_grad():
-        variance.clamp_(min=given["eps"])
-    loss = 0.5 * (torch.log(variance) + (x - target) ** 2 / variance)
-    loss = loss + 0.5 * log(2 * pi) if given["full"] else loss
-    if given["reduction"] == "none":
-        return loss
-    return loss.mean() if given["reduction"] == "mean" else loss.sum()
-
-
-@function(torch.cov)
-def covariance(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Weighted, without PyTorch's look at whether the weights are all at least 0."""
-    given = dict(zip(("input", "correction", "fweights", "aweights"), args, strict=False)) | kwargs
-    weights = [given[word] for word in ("fweights", "aweights") if given.get(word) is not None]
-    if not weights:
-        return NotImplemented
-    x, weight = given["input"], prod(weights[1:], start=weights[0])
-    x = x if x.dim() > 1 else x[None]
-    away = x - (x * weight).sum(1, keepdim=True) / weight.sum()
-    return ((away * weight) @ away.mH / (weight.sum() - given.get("correction", 1))).squeeze()
-
-
-@function(torch._VF.stft)
-def stft(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Pass the window as a shape; the operations inside are recorded one by one."""
-    with torch._C.DisableTorchFunction():
-        return func(*map_tensors(args, recorder.shape_of), **map_tensors(kwargs, recorder.shape_of))
-
-
-@function(torch._VF.istft)
-def istft(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Transform back, weight each window, add them where they overlap, divide by what the weights add up to.
-
-    PyTorch looks at the values of that sum before it divides; here the steps are its own without the look.
-    """
-    names = ("input", "n_fft", "hop_length", "win_length", "window", "center", "normalized", "onesided", "length")
-    given = dict(zip(names, args, strict=False)) | kwargs
-    x, n = given["input"], given["n_fft"]
-    if given.get("return_complex") or given.get("onesided") is False or not x.is_complex():
-        return NotImplemented
-    hop, width = given.get("hop_length") or n // 4, given.get("win_length") or n
-    window = given.get("window")
-    window = torch.ones(width) if window is None else window
-    window = F.pad(window, ((n - width) // 2, n - width - (n - width) // 2)) if width < n else window
-    total, first = n + hop * (x.shape[-1] - 1), n // 2 if given.get("center", True) else 0
-    wanted = given.get("length") or total - 2 * first
-
-    def added(parts: Any) -> Any:
-        whole = F.fold(parts.transpose(-1, -2), (1, total), (1, n), stride=(1, hop)).flatten(-3)
-        return whole[..., first : first + wanted]
-
-    frames = torch.fft.irfft(x.transpose(-1, -2), n=n, norm="ortho" if given.get("normalized") else "backward")
-    result = added(frames * window) / added((window**2).expand(x.shape[-1], n))
-    return F.pad(result, (0, wanted - result.shape[-1])) if result.shape[-1] < wanted else result
+@function(F.gaussian_nll_loss, torch.cov, torch._VF.stft, torch._VF.istft)
+def checked(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Functions that refuse some values, which they look at: none is refused. Windows go in as shapes."""
+    inner = opened(func)
+    with recorder.answering(func is torch.cov):  # that no weight is below 0; a variance, a window that vanishes
+        if inner is not None:
+            return inner(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            return func(*map_tensors(args, recorder.shape_of), **map_tensors(kwargs, recorder.shape_of))
 
 
 _LARGER = "the larger branch of torch.cond is counted where its condition is not known"

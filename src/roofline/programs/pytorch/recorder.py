@@ -220,6 +220,7 @@ class Recorder:
         self.identities = TensorIdentities(self.open.beyond_least)
         self.ops: list[Op] = []
         self.quiet = 0
+        self.answer: bool | None = None
         self.constants = True
         self.float_constants = float_constants
         self.calls: dict[int, Call] = {}
@@ -242,6 +243,15 @@ class Recorder:
             yield
         finally:
             self.quiet -= 1
+
+    @contextmanager
+    def answering(self, answer: bool) -> Iterator[None]:
+        """Answer what a function asks for the values of tensors that have none."""
+        self.answer = answer
+        try:
+            yield
+        finally:
+            self.answer = None
 
     def on_one_device(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Call a function; one that refuses constants with values beside data gets them, and makes them, without."""
@@ -581,6 +591,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             recorder.emit(pricing.move(traits.name, [recorder.read(tensor) for tensor in tensors], ()))
             return 1.0
         if traits.value_asked:
+            if recorder.answer is not None:
+                return recorder.answer
             raise self._needs_values(traits)
         if traits.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
             raise self._refused(traits, tensors, "operands of different dtypes", self._one_dtype(tensors))

@@ -41,7 +41,7 @@ rule(
     "max_unpool2d", "max_unpool3d", "masked_scatter_backward",
     "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "lu_unpack",
     "slice_scatter", "select_scatter", "as_strided_scatter", "slice_backward", "select_backward",
-    "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward",
+    "diagonal_backward", "_reshape_alias", "as_strided_backward",
 )(lambda call: call.move())  # fmt: skip
 
 

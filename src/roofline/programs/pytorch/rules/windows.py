@@ -255,7 +255,7 @@ def sampled(call: Call) -> Priced:
 
 
 # Every element of a window is added to its place.
-rule("col2im")(lambda call: call.for_each("resample", call.operands(0)[0].elements))
+rule("col2im", "unfold_backward")(lambda call: call.for_each("resample", call.operands(0)[0].elements))
 
 
 @rule("affine_grid_generator")
