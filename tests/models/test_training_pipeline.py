@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import load
 from roofline.models.parallelism.schedules import SCHEDULES
+from roofline.models.serving import serve_bound
 from roofline.models.training import train
 from roofline.models.training.stage import cut
 from roofline.sizes import symbol
@@ -127,6 +129,40 @@ def test_hidden_states_sent() -> None:
         hidden = 4096 * 4096 * 2
         sent = [sum(stage.bound.wire.values()) / (16 * hidden) for stage in staged(found)]
         assert sent == pytest.approx([2 * chunks - 1, *[2 * chunks] * 2, 2 * chunks - 1])
+
+
+@pytest.mark.parametrize(
+    ("on", "stages", "closes"), [("v5e:2x4", 2, False), ("v5e:4x4", 4, False), ("v5e:16x16", 16, True)]
+)
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_links_of_a_torus_carry_states_one_way_and_gradients_the_other(
+    on: str, stages: int, closes: bool, chunks: int
+) -> None:
+    """Every message walked over the links: the busiest direction of a link carries what the fullest stage counts."""
+    asked: dict[str, Any] = {"on": on, "pipeline": stages, "microbatches": stages, "batch_tokens": 2**20}
+    found = train("llama-2-7b", schedule="interleaved" if chunks > 1 else "1f1b", chunks=chunks, **asked)
+    carried = Counter[tuple[int, int]]()
+    for stage in range(stages):
+        for step, pieces in ((1, chunks - (stage == stages - 1)), (-1, chunks - (stage == 0))):
+            end = (stage + step) % stages if closes else stage + step
+            if not closes and not 0 <= end < stages:  # back over all links
+                step, end = -step, end % stages
+            at = stage
+            while at != end and pieces:
+                to = (at + step) % stages
+                carried[at, to] += pieces
+                at = to
+    sent = [[e.op for e in stage.bound.ops if "pipeline: " in (e.op.where or "")] for stage in staged(found)]
+    most = max(sum(op.work.total("wire") * op.repeat / op.dims["bytes"] for op in ops) for ops in sent)
+    assert most == pytest.approx(stages * max(carried.values()))
+    assert {op.work.total("hops") for ops in sent for op in ops} == {1}
+
+
+def test_the_next_stage_gets_a_part_the_other_way_round_a_ring() -> None:
+    """Nothing is sent back where a model only answers: three quarters go straight on a ring of four, one round it."""
+    found = serve_bound("llama-2-7b", "prefill", on="v5p:4x4x4", pipeline=4, batch=64, prompt=4096)
+    sent = [sum(stage.wire.values()) / (4096 * 4096 * 2) for stage in found.stages]
+    assert sent == [0.75, 0.75, 0.75, 0]
 
 
 def test_chips_with_the_same_hidden_state_send_a_part_each() -> None:

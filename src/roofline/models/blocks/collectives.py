@@ -26,7 +26,7 @@ from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import price_collective
 from roofline.ops.collectives.routing import Density
 from roofline.sizes import Size, exact_div, is_zero, product
-from roofline.work import Op, Tensor
+from roofline.work import Op, Tensor, Work
 
 #: How collectives go: by a named algorithm, as a chooser says, or as is usual.
 Algorithm = str | Chooser | None
@@ -79,17 +79,44 @@ class PipelineSend(Block):
     alike: int = 1
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        axes, sent = tuple(map(_neighbours, self.axes)), exact_div(x.traffic_bytes, self.alike)
+        axes = tuple(axis if _closes(axis) else _neighbours(axis) for axis in self.axes)
+        sent = exact_div(x.traffic_bytes, self.alike)
         builder.add(collective_operation("Permute", axes, sent, x, algorithm=self.algorithm), "")
         return x
 
 
+def send_to_both_sides(
+    axis: MeshAxis, pieces: tuple[int, int], chunks: int, nbytes: Size, x: Tensor, algorithm: Algorithm = None
+) -> list[Op]:
+    """Hidden states sent to the next pipeline stage and gradients to the one before, so many ``pieces`` of each.
+
+    A link of a torus carries both at once, one each way: no direction carries more than ``chunks``, nor on a line,
+    where the last stage's go back to the first over all links, more than 2·chunks − 1. Behind switches both leave a
+    chip by the same link.
+    """
+    out = replace(x, ident=f"{x.ident} sent")
+    sent = collective_operation("Permute", (_neighbours(axis),), nbytes, x, out, algorithm)
+    if _on_torus(axis):
+        most = chunks if _closes(axis) or len(axis.segments) > 1 else 2 * chunks - 1
+        share = {key: exact_div(n * most, sum(pieces)) if key.quantity == "wire" else n for key, n in sent.work.items()}
+        sent = replace(sent, work=Work(share))
+    return [replace(sent, repeat=count) for count in pieces]
+
+
+def _closes(axis: MeshAxis) -> bool:
+    """Whether an axis is one ring of a torus."""
+    return [segment.shape for segment in axis.segments] == ["ring"]
+
+
+def _on_torus(axis: MeshAxis) -> bool:
+    return all(segment.topology == "torus" for segment in axis.segments)
+
+
 def _neighbours(axis: MeshAxis) -> MeshAxis:
     """Two chips of an axis of a torus that lie side by side; behind switches the farthest pair sets the time."""
-    first = axis.segments[0]
-    if first.topology != "torus":
+    if not _on_torus(axis):
         return axis
-    return replace(axis, size=2, segments=(replace(first, size=2, wrap=False),))
+    return replace(axis, size=2, segments=(replace(axis.segments[0], size=2, wrap=False),))
 
 
 @dataclass(frozen=True, slots=True)

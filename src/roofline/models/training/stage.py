@@ -35,7 +35,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
-from roofline.models.blocks.collectives import Algorithm, collective_operation
+from roofline.models.blocks.collectives import Algorithm, collective_operation, send_to_both_sides
 from roofline.models.description import Layer, Model, block_parameters
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import balance_layers as even
@@ -535,16 +535,12 @@ def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
     axes = plan.axes("pipeline")
     if not axes:
         return [], []
-    first, last = ends
+    pieces = plan.chunks - ends[1], plan.chunks - ends[0]
     nbytes = exact_div(plan.stream.traffic_bytes, plan.alike)
-    found = []
-    for name, count in (("hidden state sent on", plan.chunks - last), ("its gradient sent back", plan.chunks - first)):
-        sent = collective_operation(
-            "Permute", axes, nbytes, plan.stream, replace(plan.stream, ident=f"{plan.stream.ident} sent"),
-            plan.algorithm,
-        )  # fmt: skip
-        found.append([replace(sent, name=name, where=f"pipeline: {name}", repeat=count)] if count else [])
-    return found[0], found[1]
+    sent = send_to_both_sides(axes[0], pieces, plan.chunks, nbytes, plan.stream, plan.algorithm)
+    named = zip(("hidden state sent on", "its gradient sent back"), sent, strict=True)
+    ahead, behind = ([replace(op, name=name, where=f"pipeline: {name}")] if op.repeat else [] for name, op in named)
+    return ahead, behind
 
 
 def _exchanged(plan: StepPlan, parameters: Size) -> Op:
@@ -552,7 +548,7 @@ def _exchanged(plan: StepPlan, parameters: Size) -> Op:
     gradients = Tensor("shared gradient", (exact_div(parameters, plan.shards()),), plan.formats.gradients, "gradient")
     other = replace(gradients, ident="shared gradient of other stages", role="activation")
     axes = plan.axes("pipeline")
-    sent = collective_operation("Permute", axes, gradients.traffic_bytes, gradients, other, plan.algorithm)
+    sent = collective_operation("Send", axes, gradients.traffic_bytes, gradients, other, plan.algorithm)
     name = "gradients of weights that stages share"
     return replace(sent, name=name, where=f"pipeline: {name}")
 
