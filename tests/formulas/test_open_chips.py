@@ -128,7 +128,7 @@ def test_the_algorithm_of_a_collective_is_the_fastest_at_each_number(on):
         for kind in KINDS if hasattr(each.size, "values") else ():
             for size in (3e6, V, 5e8 / each.size):
                 found = Chooser(None, each.machine).cost(kind, each.machine.mesh.axes, size, 1)
-                n = chosen.choice([value for value in each.size.values if value <= 4096])
+                n = chosen.choice(range(each.size.values[0], min(each.size.values[-1], 4096) + 1, each.size.multiple))
                 put = {each.size: n, V: 10 ** chosen.uniform(2, 10)}
                 known, one = float(size.subs(put)) if hasattr(size, "subs") else size, chip(on.replace("n", str(n)))
                 if on.startswith(("dgx", "gb")):
@@ -138,6 +138,21 @@ def test_the_algorithm_of_a_collective_is_the_fastest_at_each_number(on):
                     assert float(
                         found.work[key].subs(put) if hasattr(found.work[key], "subs") else found.work[key]
                     ) == (pytest.approx(float(amount))), (on, each.says, kind, n, known)
+
+
+@pytest.mark.parametrize(("on", "nbytes", "change"), [("h100:n", 3e5, 80), ("h100:n", 3e4, 584), ("a100:n", 3e4, 296)])
+def test_the_algorithm_changes_at_the_exact_number_of_chips(on, nbytes, change):
+    """One fewer takes another algorithm, between the numbers that are tried first too."""
+    (open_count,) = [
+        each for each in open_counts(on) if change in range(each.size.values[0], 10**6, each.size.multiple)
+    ]
+    assert change not in open_count.size.values
+    mesh = open_count.machine.mesh.axes
+    found = Chooser(None, open_count.machine).cost("AllReduce", mesh, nbytes, 1).work
+    for n in (change - open_count.size.multiple, change):
+        one = chip(on.replace("n", str(n)))
+        known = Chooser(None, one).cost("AllReduce", one.mesh.axes, nbytes, 1)
+        assert {key: float(found[key].subs(open_count.size, n)) for key in known.work} == pytest.approx({**known.work})
 
 
 def test_what_n_may_be_is_said_and_kept():
