@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -772,3 +775,23 @@ def test_entries_of_an_array_may_differ_in_their_slowest_stage() -> None:
         assert getattr(both, name) == pytest.approx([getattr(one, name) for one in alone], rel=1e-12)
     assert both.bytes["hbm"] == pytest.approx([one.bytes["hbm"] for one in alone], rel=1e-12)
     assert both.bound_by.decode() == [one.bound_by for one in alone]
+
+
+def test_the_last_digit_does_not_depend_on_the_order_of_a_set() -> None:
+    """Definitions are worked out in the order of their names: sums of floats are the same in every process."""
+    script = (
+        "from roofline.formulas.column_code import ColumnForms, column_code\n"
+        "from roofline.sizes import symbol\n"
+        "B, *parts = map(symbol, 'Babcdefgh')\n"
+        "uses = {each: B * B / (number + 3) + number for number, each in enumerate(parts)}\n"
+        "forms = ColumnForms({'B': B}, {}, {'total': sum(parts)}, {}, uses, {})\n"
+        "print(column_code('demo', forms, ('total',), frozenset('B'), True).printed.source)\n"
+    )
+    sources = {
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+        ).stdout
+        for seed in range(3)
+    }  # fmt: skip
+    assert len(sources) == 1

@@ -322,7 +322,7 @@ def _reached(forms: Sequence[Any], definitions: Mapping[Any, Any], known: dict[A
     found: dict[Any, Any] = {}
     left = list(forms)
     while left:
-        for symbol in left.pop().free_symbols:
+        for symbol in sorted(left.pop().free_symbols, key=str):
             if symbol in definitions and symbol not in found:
                 found[symbol] = simplified(definitions[symbol], known)
                 left.append(found[symbol])
