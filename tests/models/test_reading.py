@@ -241,7 +241,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         changed(model_type="mpt", attn_config={"attn_type": "multiquery_attention"}),
-        "attn_type in attn_config of toy is 'multiquery_attention'; it is not read",
+        "attn_type of attn_config of toy is 'multiquery_attention'; that is not read",
     ),
     (
         changed(model_type="gpt_neo", attention_types=[[["global", "near"], 1]]),

@@ -200,7 +200,7 @@ def footprint(ops: Sequence[Op]) -> Footprint:
         else:
             lives.append((memory.size, memory.made, memory.last))
     if lives:
-        parts["activation"] = parts.get("activation", 0) + _most_at_once(lives, len(ops))
+        parts["activation"] = parts.get("activation", 0) + most_at_once(lives, len(ops))
     return Footprint(parts)
 
 
@@ -257,7 +257,7 @@ class _Memory:
         return maximum(*self._sizes.values())
 
 
-def _most_at_once(lives: Sequence[tuple[Size, int, int]], length: int) -> Size:
+def most_at_once(lives: Sequence[tuple[Size, int, int]], length: int) -> Size:
     """The largest sum of sizes alive together; each lives from one step to another, both included. One pass."""
     born: list[list[Size]] = [[] for _ in range(length)]
     gone: list[list[Size]] = [[] for _ in range(length + 1)]

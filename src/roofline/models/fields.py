@@ -161,6 +161,12 @@ class Fields:
             raise InputError(wrong, hint=suggest(str(value), words, what=f"known for {field}"))
         return str(value)
 
+    def refuse_other(self, **usual: Any) -> None:
+        """Refuse a field that is there with another value than the one that is read."""
+        for field, value in usual.items():
+            if self.get(field, value) != value:
+                raise InputError(f"{field} of {self.name} is {quoted(self.get(field))}", hint="that is not read")
+
     def not_understood(self, field: str, hint: str) -> InputError:
         """The error of a field whose value means nothing that is known."""
         return InputError(f"{field} of {self.name} is not understood", hint=hint)

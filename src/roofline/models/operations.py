@@ -22,7 +22,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, module_of, sends_anything, share_of
-from roofline.bounds.memory import moved_tensors
+from roofline.bounds.memory import most_at_once, moved_tensors
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import rate
@@ -36,7 +36,7 @@ from roofline.ops.basic import embedding
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, grouped, is_array, is_symbol, is_zero, maximum, minimum, sums_by_name
+from roofline.sizes import Size, check, is_array, is_symbol, is_zero, minimum, sums_by_name
 from roofline.work import Key, Op, Tensor, with_tensors
 
 
@@ -310,19 +310,12 @@ def matrix_flops(ops: Iterable[Op]) -> Size:
 def activation_bytes(ops: Sequence[Op]) -> Size:
     """The most bytes of intermediates alive at once while operations run in this order; the last one's result stays."""
     last = {tensor.ident: index for index, op in enumerate(ops) for tensor in (*op.writes, *op.reads)}
-    gone = grouped((index, ident) for ident, index in last.items())
-    alive: dict[str, Size] = {}
-    peaks: list[Size] = [0]
-    now: Size = 0
+    lives: dict[str, tuple[Size, int, int]] = {}
     for index, op in enumerate(ops):
         for tensor in op.writes:
-            if tensor.role == "activation" and tensor.ident not in alive:
-                alive[tensor.ident] = tensor.capacity_bytes
-                now = now + alive[tensor.ident]
-        peaks.append(now)
-        for ident in gone.get(index, ()):
-            now = now - alive.pop(ident, 0)
-    return maximum(*peaks)
+            if tensor.role == "activation":
+                lives.setdefault(tensor.ident, (tensor.capacity_bytes, index, last[tensor.ident]))
+    return most_at_once(list(lives.values()), len(ops)) if ops else 0
 
 
 #: The share of the time below which a kind of module is not named.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.errors import InputError, quoted
+from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.models.blocks import residual
 from roofline.models.blocks.attention import Indexer
@@ -89,8 +89,7 @@ def _kimi(fields: Fields) -> Fields:
         num_experts="n_routed_experts", num_local_experts="n_routed_experts", num_shared_experts="n_shared_experts",
         num_experts_per_token="num_experts_per_tok",
     )  # fmt: skip
-    if fields.get("moe_layer_freq", 1) != 1:
-        raise InputError(f"moe_layer_freq of {fields.name} is {quoted(fields.get('moe_layer_freq'))}", hint="1 is read")
+    fields.refuse_other(moe_layer_freq=1)
     return _latent_sizes(fields)
 
 

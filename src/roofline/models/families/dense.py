@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.errors import InputError, quoted
+from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.models.blocks import residual
 from roofline.models.blocks.attention import Attention
@@ -134,13 +134,10 @@ def _denoised(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
 
 def _llada(fields: Fields) -> Fields:
     """LLaDA under the names of its own code, which is OLMo's; of its blocks those of Llama alone are read."""
-    usual = {
-        "block_type": "llama", "layer_norm_type": "rms", "rope": True, "alibi": False, "activation_type": "silu",
-        "include_bias": False, "input_emb_norm": False, "num_experts": None, "layer_norm_with_affine": True,
-    }  # fmt: skip
-    for name, value in usual.items():
-        if fields.get(name, value) != value:
-            raise InputError(f"{name} of {fields.name} is {quoted(fields.get(name))}", hint="that is not read")
+    fields.refuse_other(
+        block_type="llama", layer_norm_type="rms", rope=True, alibi=False, activation_type="silu", include_bias=False,
+        input_emb_norm=False, num_experts=None, layer_norm_with_affine=True,
+    )  # fmt: skip
     fields = fields.renamed(
         n_kv_heads="num_key_value_heads", mlp_hidden_size="intermediate_size", weight_tying="tie_word_embeddings",
         max_sequence_length="max_position_embeddings", embedding_size="vocab_size",
@@ -427,21 +424,14 @@ def _neo_kinds(fields: Fields, layers: int) -> list[str]:
 
 
 def _mpt(fields: Fields) -> Fields:
-    inner = fields.section("attn_config")
-    for name, usual in (("attn_type", "multihead_attention"), ("prefix_lm", False), ("qk_ln", False)):
-        if inner is not None and inner.get(name, usual) != usual:
-            wrong = f"{name} in attn_config of {fields.name} is {quoted(inner.get(name))}"
-            raise InputError(wrong, hint="it is not read")
+    if (inner := fields.section("attn_config")) is not None:
+        inner.refuse_other(attn_type="multihead_attention", prefix_lm=False, qk_ln=False)
     width = fields.size("hidden_size", "n_embd", "d_model")
     return fields.with_values(n_inner=fields.size("expansion_ratio", default=4) * width)
 
 
 def _opt(fields: Fields) -> Fields:
-    for name, usual in (
-        ("enable_bias", True), ("layer_norm_elementwise_affine", True), ("_remove_final_layer_norm", False),
-    ):  # fmt: skip
-        if fields.get(name, usual) != usual:
-            raise InputError(f"{name} of {fields.name} is {quoted(fields.get(name))}", hint="that is not read")
+    fields.refuse_other(enable_bias=True, layer_norm_elementwise_affine=True, _remove_final_layer_norm=False)
     return fields
 
 

@@ -171,8 +171,7 @@ def _minimax_kinds(fields: Fields, layers: int) -> list[str]:
 
 def _minimax(fields: Fields) -> Fields:
     """MiniMax-Text-01 as published: what is added to is behind each norm, and no expert is shared."""
-    if not fields.flag("postnorm", True):
-        raise InputError(f"postnorm of {fields.name} is false", hint="only the published form is read")
+    fields.refuse_other(postnorm=True)
     return fields
 
 
