@@ -342,7 +342,7 @@ MESSAGES = [
         "--for ridge is not an unknown; the ridge of a machine is --for intensity",
     ),
     (["trace", "a.py:b", "--depth", "-1"], "--depth -1: there are no modules above the program; 0 shows the program"),
-    (["trace", "a.py:b", "-o", "x.gif"], "x.gif is no kind of file that trace writes; end it in .html, .json"),
+    (["trace", "a.py:b", "-o", "x.gif"], "an answer cannot be saved as 'x.gif'; end the name in .html, .json"),
     (
         [*TRAIN, "--batch-tokens", "1M", "--search", "--estimate"],
         "--search compares floors, and --estimate is of one layout",

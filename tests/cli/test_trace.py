@@ -267,9 +267,9 @@ def test_a_fused_trace_says_its_time_by_kernel_and_by_operation_and_one_intensit
     ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "-1"], "--trips '-1' is not N or PLACE=N"),
     ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "loop.py:6=2"], "loop.py:5: how often this while loop"),
     ("plain", ["--input", "fp32[8]", "--trips", "2"], "--trips is for JAX and ONNX"),
-    ("plain", ["--input", "fp32[8]", "-o", "ops.gif"], "end it in .html, .json, .txt"),
+    ("plain", ["--input", "fp32[8]", "-o", "ops.gif"], "end the name in .html, .json, .txt"),
     ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.html"], "there is no folder 'no/such/folder'"),
-    ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.json"], "cannot write 'no/such/folder/ops.json'"),
+    ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.json"], "there is no folder 'no/such/folder'"),
     ("plain", ["--input", "fp32[8]", "--depth", "-1"], "0 shows the program alone"),
     ("plain", ["--input", "fp32[8]", "--policy", "fussed"], "did you mean 'fused'"),
     ("plain", ["--input", "fp32[B]", "B=1,2"], "several sizes stand side by side on a machine; name one: --on"),
@@ -501,3 +501,17 @@ def test_the_least_that_is_sent_is_not_said_where_a_network_prices_it(capsys, tm
     texts = [" ".join(run(capsys, *words, *on)[1].out.split()) for on in ([], ["--on", "v5e"], ["--on", "v5e:4"])]
     assert ["one way over one link" in text for text in texts] == [True, True, False]
     assert "AllReduce over X (4 chips)" in texts[2]
+
+
+def test_files_of_a_trace_are_those_of_any_answer(capsys, model, tmp_path):
+    """Beside a file the head of the answer is printed; of several machines a CSV has a row an operation of each."""
+    words = ["--input", "fp32[1, 3, 16, 16]", "--on"]
+    files = {ending: str(tmp_path / f"ops.{ending}") for ending in ("csv", "txt", "json")}
+    assert run(capsys, f"{model}:build", *words, "h100,a100", "-o", files["csv"])[0] == 0
+    head, *rows = (tmp_path / "ops.csv").read_text().splitlines()
+    assert head.startswith("on,phase,operation,kind")
+    assert {row.partition(",")[0] for row in rows} == {"h100", "a100"}
+    assert run(capsys, f"{model}:build", *words, "h100", "-o", files["txt"])[1].out.startswith("Sequential")
+    assert "assumes" in (tmp_path / "ops.txt").read_text()
+    assert run(capsys, f"{model}:build", *words, "h100", "-o", files["json"])[1].out == f"wrote {files['json']}\n"
+    assert json.loads((tmp_path / "ops.json").read_text())["bound"]["bound_by"] == "hbm"

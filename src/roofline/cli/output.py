@@ -51,20 +51,22 @@ class KeptAnswers(NamedTuple):
 
     ``shown`` holds each answer with the sections that the command shows of it and what draws its charts; ``data`` is
     plain data of ``--json``, ``programs`` are formulas in another language, ``errors`` what is wrong with a question.
+    ``ending`` is that of the file that they go to.
     """
 
     shown: list[tuple[Any, Any, Callable[[], Any] | None]]
     data: list[Any]
     programs: list[str]
     errors: list[str]
+    ending: str
 
 
 _KEPT: ContextVar[KeptAnswers | None] = ContextVar("kept", default=None)
 
 
 @contextmanager
-def keep() -> Iterator[KeptAnswers]:
-    """Keep what commands say instead of printing it.
+def keep(ending: str = "") -> Iterator[KeptAnswers]:
+    """Keep what commands say instead of printing it, for a file with this ``ending``.
 
     >>> from roofline.cli import main
     >>> with keep() as found:
@@ -72,7 +74,7 @@ def keep() -> Iterator[KeptAnswers]:
     >>> code, found.data[0]["schema"]
     (0, 'roofline/bound/1')
     """
-    found = KeptAnswers([], [], [], [])
+    found = KeptAnswers([], [], [], [], ending)
     before = _KEPT.set(found)
     try:
         yield found
@@ -82,7 +84,13 @@ def keep() -> Iterator[KeptAnswers]:
 
 def is_kept() -> bool:
     """Whether what is shown goes to a page: then nothing has to be short."""
-    return _KEPT.get() is not None
+    return kept_for() is not None
+
+
+def kept_for() -> str | None:
+    """The ending of the file that what is shown goes to; None where it is printed."""
+    kept = _KEPT.get()
+    return None if kept is None else kept.ending
 
 
 def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[], Any] | None = None) -> None:
@@ -483,14 +491,14 @@ def _page_or(before: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 def data_or_picture(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The answer (.json, .txt) and its table (.csv) go the common road, a picture the command's own."""
-    if value is None:
-        return None
-    from roofline.web.report import check_ending
+    """The answer (.json, .txt), its table (.csv) and programs go the common road, a picture the command's own."""
+    from roofline.web.report import PICTURES, check_ending
 
-    check_ending(value)  # before any work is done
-    if not value.lower().endswith((".json", ".txt", ".csv")):
+    if value is None or value.lower().endswith(PICTURES):
         return value
+    prints = any(each.name == "language" for each in context.command.params)
+    if not (prints and value.lower().endswith(tuple(each.ending for each in PRINTED.values()))):
+        check_ending(value)  # before any work is done
     _any(context, parameter, value)
     return None
 
@@ -511,10 +519,11 @@ def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
             return run(**options)
         if "language" in options:
             check_language(path, options["language"])
-        if os.path.splitext(path)[1].lower() == ".json" and "as_json" in options and not options.get("language"):
+        ending = os.path.splitext(path)[1].lower()
+        if ending == ".json" and "as_json" in options and not options.get("language"):
             options["as_json"] = True
         check_json_beside(path, options.get("as_json", False))
-        with keep() as found:
+        with keep(ending) as found:
             try:
                 code = run(**options)
             except click.exceptions.Exit:  # what says that nothing meets its limits is an answer too

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -11,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, redi
 from itertools import product, takewhile
 from typing import Any
 
-from roofline.answers import figures_of, format_choices, names_of, side_by_side, values_listed
+from roofline.answers import Part, figures_of, format_choices, names_of, side_by_side, values_listed
 from roofline.bounds.api import TARGET_OPTIONS, refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named, not_default
@@ -20,30 +19,20 @@ from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, options,
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
 from roofline.cli.output import (
     check_json_beside,
-    check_language,
-    is_kept,
-    keep,
+    data_or_picture,
+    kept_for,
     show,
     show_answer,
     show_chart,
     show_explained,
     show_json,
     working,
-    write,
-    wrote,
 )
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.files import write_text
 from roofline.quantity import whole_number
 from roofline.sections import BLANK, Section, Sentences, Table
 from roofline.sizes import is_number
-
-#: Endings of files that the answer can be written to.
-_ENDINGS = (".html", ".json", ".txt", ".csv")
-
-#: Those of pictures: the operations under the roof.
-_PICTURES = (".svg", ".png", ".pdf")
 
 
 @command_named("trace", "input batch backward optimizer on set policy convention estimate flat depth explain json")
@@ -53,7 +42,10 @@ _PICTURES = (".svg", ".png", ".pdf")
 @with_options(SEVERAL, BYTES["each-op"], ESTIMATE, EXPECT)
 @with_options(
     *options("measured convention flat depth explain formula latex js python c json"),
-    output_option("The answer (.json, .txt), its table (.csv), a roofline (.svg, .png, .pdf); a program beside --c …"),
+    output_option(
+        "The answer (.json, .txt), its table (.csv), a roofline (.svg, .png, .pdf); a program beside --c …",
+        callback=data_or_picture,
+    ),
 )
 def trace_command(
     program: str, words: tuple[str, ...], output: str | None, explain: bool, as_json: bool, **options: Any
@@ -75,10 +67,10 @@ def trace_command(
     wanted, machines = expectation_wanted(options), targets(options["on"])
     if formula or language:
         _check_formula(machines, language, as_json)
-        check_language(output or "", language)
     if wanted and (formula or language):
         raise InputError("a formula is that of a bound", hint="leave --estimate and --measured out")
-    drawn = not (formula or language) and _check_output(output, machines)
+    elif output is not None and machines == [None]:
+        raise InputError("a roofline is that of a machine", hint="name one: --on h100")
     if explain and (machines == [None] or output is not None):
         raise InputError("--explain prints the sources of a machine's figures", hint="name one (--on h100), without -o")
     if depth is not None and depth < 0:
@@ -97,7 +89,9 @@ def trace_command(
     if formula or language:
         opened, point = _traced_open(program, frontend, inputs, asked)
         found = [opened.bound(**roof).formula(**point) for roof in roofs]
-        _say_formulas(found, language, as_json, output)
+        if output is not None:
+            show_chart(found[0].plot(), output)
+        show_formulas(found, language, as_json)
         return
     rows = _rows(asked)
     if len(rows) > 1:
@@ -108,7 +102,11 @@ def trace_command(
             traced = _traced(program, frontend, inputs, one)
             return [traced.bound(**roof, **wanted) for roof in roofs]
 
-        _show_beside(_beside(rows, machines, ask), output, explain, as_json)
+        beside = _beside(rows, machines, ask)
+        if output is None:
+            show_answer(beside, as_json, explain)
+        else:
+            show_chart(beside.plot(), output)
         return
     traced = _traced(program, frontend, inputs, asked)
     traced.flops(convention)
@@ -116,33 +114,24 @@ def trace_command(
     if machines != [None]:
         bound = side_by_side([traced.bound(**roof, **wanted) for roof in roofs], machines)
     several = len(machines) > 1
-    if drawn:
+    if output is not None:
         from roofline.charts.roofline_charts import program_roofline
         from roofline.programs.tables import time_at_best
 
         whole = bound.sections(operations=False) if several else ()
-        beside = takewhile(lambda part: not isinstance(part, Table), whole)  # what does not fit, and who is fastest
-        show([*beside] if several else [next(traced.sections()), *time_at_best(bound)])
+        told = takewhile(lambda part: not isinstance(part, Table), whole)  # what does not fit, and who is fastest
+        show([*told] if several else [next(traced.sections()), *time_at_best(bound)])
         show_chart(bound.plot() if several else program_roofline(bound), output)
-    elif as_json or (output or "").endswith(".json"):
-        plain = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
-        if output is None:
-            show_json(plain)
-        else:
-            _write(output, json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False))
-    elif (output or "").endswith(".csv"):
-        (traced if bound is None else bound).save(output, "operations" if several else None)
+    elif as_json:
+        show_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}))
     elif explain:
         show_explained(bound)
     else:
-        most = None if output or is_kept() else 15
-        said = [*_sections(traced, flat, depth, convention, bound, several, most)]
-        if output is None:
-            show(said, of=bound)
-        else:
-            from roofline.rendering.terminal import as_text
-
-            _write(output, as_text(said, 140))
+        kept = kept_for()
+        said = [*_sections(traced, flat, depth, convention, bound, several, 15 if kept is None else None)]
+        of = traced if bound is None else bound
+        of = Part([bound.operations_as_data()]) if several and kept == ".csv" else of
+        show(said, of=of)
 
 
 def _rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -165,18 +154,6 @@ def _beside(rows: Sequence[dict[str, Any]], machines: Sequence[Any], ask: Callab
     return compare(*(ask(row)[0] for row in rows), names=names)
 
 
-def _show_beside(found: Any, output: str | None, explain: bool, as_json: bool) -> None:
-    """Show or write answers side by side."""
-    if output is None:
-        show_answer(found, as_json, explain)
-        return
-    if output.endswith(_PICTURES):
-        show_chart(found.plot(), output)
-        return
-    found.save(output)
-    wrote(output, found.plain_table()[2] if output.endswith(".csv") else {})
-
-
 def _check_formula(machines: Sequence[str | None], language: str | None, as_json: bool) -> None:
     """A closed form is that of a machine, and no list of operations."""
     if machines == [None]:
@@ -185,16 +162,6 @@ def _check_formula(machines: Sequence[str | None], language: str | None, as_json
     if idle is not None:
         raise InputError(f"--{idle} is of the list of operations", hint="leave it or the formula out")
     check_one_answer(language, as_json)
-
-
-def _say_formulas(found: Sequence[Any], language: str | None, as_json: bool, output: str | None) -> None:
-    """Print closed forms, or write them into a file as its name ends."""
-    if output is None:
-        show_formulas(found, language, as_json)
-        return
-    with keep() as kept:
-        show_formulas(found, language, as_json=language is None and output.endswith(".json"))
-    write(kept, output, ())
 
 
 def _traced_open(
@@ -210,17 +177,6 @@ def _traced_open(
         if not numbers:
             raise
         return _traced(program, frontend, inputs, given), {}
-
-
-def _check_output(output: str | None, machines: Sequence[str | None]) -> bool:
-    """Whether the answer is drawn; a file that cannot hold it is an error."""
-    if output is not None and not output.endswith((*_ENDINGS, *_PICTURES)):
-        listed = ", ".join((*_ENDINGS, *_PICTURES))
-        raise InputError(f"{output} is no kind of file that trace writes", hint=f"end it in {listed}")
-    drawn = output is not None and output.endswith(_PICTURES)
-    if drawn and machines == [None]:
-        raise InputError("a roofline is that of a machine", hint="name one: --on h100")
-    return drawn
 
 
 def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: dict[str, Any]) -> Any:
@@ -490,8 +446,3 @@ def _trips(words: Sequence[str]) -> Any:
             )
         found[place] = trips
     return found[""] if list(found) == [""] else found
-
-
-def _write(output: str, text: str) -> None:
-    write_text(output, text)
-    wrote(output)
