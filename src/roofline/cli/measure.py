@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from roofline.hardware.catalog import user_file
 from roofline.hardware.machine import Machine
 
 if TYPE_CHECKING:
-    from roofline.measurement import MeasuredPoint, Measurement
+    from roofline.measurement import Measurement
 
 
 #: The chip that a measured accelerator is called.
@@ -42,8 +43,9 @@ def measure_command(again: bool, against: str | None, output: str | None, as_jso
     roofline measure --show --chart bandwidth.svg --roofline roof.svg --csv figures.csv
     roofline measure --device cuda            # an accelerator; from then on:  --on this-device
     """
+    from roofline.charts.roofline_charts import bandwidth_chart, measured_chart
     from roofline.measurement import read_machine_file, write_machine_file
-    from roofline.measurement.machine_file import check_machine_file
+    from roofline.measurement.machine_file import check_machine_file, write_csv
 
     chart, roofline, csv_file = (options.pop(name) for name in ("chart", "roofline", "csv_file"))
     device, sheet = options["device"], _sheet(against, roofline)
@@ -68,7 +70,11 @@ def measure_command(again: bool, against: str | None, output: str | None, as_jso
             show_answer(measured, as_json)
             raise
     show_answer(measured, as_json)
-    written = _written(measured, chart, roofline, sheet, csv_file)
+    written = _written(
+        (chart, lambda path: bandwidth_chart(measured).save(path)),
+        (roofline, lambda path: measured_chart(measured, sheet=sheet).save(path)),
+        (csv_file, lambda path: write_csv(measured, path)),
+    )
     if as_json:
         return
     if not again:
@@ -106,23 +112,12 @@ def _kept(measured: Measurement, path: str) -> str:
     return path + STOPPED if whole else path
 
 
-def _written(
-    measured: Measurement, chart: str | None, roofline: str | None, sheet: Machine | None, csv_file: str | None
-) -> list[str]:
-    """Write the pictures and the table that were asked for; list their files."""
-    if chart is not None:
-        from roofline.charts.roofline_charts import bandwidth_chart
-
-        bandwidth_chart(measured).save(chart)
-    if roofline is not None:
-        from roofline.charts.roofline_charts import measured_chart
-
-        measured_chart(measured, sheet=sheet).save(roofline)
-    if csv_file is not None:
-        from roofline.measurement.machine_file import write_csv
-
-        write_csv(measured, csv_file)
-    return [file for file in (chart, roofline, csv_file) if file is not None]
+def _written(*files: tuple[str | None, Callable[[str], Any]]) -> list[str]:
+    """Write the pictures and tables of which a file was named; list these files."""
+    for path, write in files:
+        if path is not None:
+            write(path)
+    return [path for path, _ in files if path is not None]
 
 
 def _measured(**options: Any) -> Measurement:
@@ -153,8 +148,12 @@ def run_command(
     roofline run "fp32[M, K] * fp32[K, N]" M=64 K=4096 N=4096 --threads 1 --cold
     roofline run "fp32[1024, 1024] @ fp32[1024, 1024]" --backend numpy
     """
+    from roofline.charts.bars import split_chart
+    from roofline.charts.roofline_charts import measured_chart
     from roofline.measurement import run
     from roofline.measurement.machine_file import this_machine
+    from roofline.measurement.runs import write_runs
+    from roofline.measurement.timing import has_roof
 
     wanted, threads = expectation_wanted(options), options["threads"]
     expressions, sizes = split_words(words, lists=True)
@@ -164,25 +163,14 @@ def run_command(
     found = this_machine(options.pop("on"), threads)
     with working("timing"):
         points = run(*expressions, at=found, sizes=sizes, **options, **wanted)
-    if csv_file is not None:
-        from roofline.measurement.runs import write_runs
-
-        write_runs([point.run for point in points], csv_file)
+    _written((csv_file, lambda path: write_runs([point.run for point in points], path)))
     show_answer(points, as_json)
-    if chart is not None:
-        from roofline.charts.roofline_charts import measured_chart
-        from roofline.measurement.timing import has_roof
-
-        drawn = threads if threads is not None and has_roof(found.measured, threads) else None
-        measured_chart(found.measured, threads=drawn, dtypes=_dtypes(points), points=points).save(chart)
-    if split is not None:
-        from roofline.charts.bars import split_chart
-
-        split_chart(points).save(split)
-
-
-def _dtypes(points: list[MeasuredPoint]) -> list[str]:
-    return sorted({point.run.dtype for point in points if point.run.flops})
+    drawn = threads if threads is not None and has_roof(found.measured, threads) else None
+    dtypes = sorted({point.run.dtype for point in points if point.run.flops})
+    _written(
+        (chart, lambda path: measured_chart(found.measured, threads=drawn, dtypes=dtypes, points=points).save(path)),
+        (split, lambda path: split_chart(points).save(path)),
+    )
 
 
 @command_named("profile")
@@ -202,7 +190,10 @@ def profile_command(
     M=$M,'regex:sm__ops_path_tensor_src_.*'
     ncu --csv --page raw --metrics "$M" python run.py > k.csv
     """
+    from roofline.charts import plot
+    from roofline.charts.bars import split_chart
     from roofline.measurement import profile
+    from roofline.measurement.runs import write_runs
 
     wanted = expectation_wanted(options)
     check_files((chart, split), (csv_file,))
@@ -210,23 +201,16 @@ def profile_command(
         kept = None if as_json or split else top
         points = profile(file, top=kept, **target_arguments(options), **wanted)
     longest = points.longest(top)
-    if csv_file is not None:
-        from roofline.measurement.runs import write_runs
-
-        runs = points.profile.runs if points.profile else ()
-        write_runs(sorted(runs, key=lambda run: -run.seconds), csv_file)  # each call by itself
-    if chart is not None:
-        from roofline.charts import plot
-
-        drawn = [p.run for p in longest if p.run.flops and p.run.bytes]
-        if not drawn:
-            wrong = f"none of the {len(longest)} longest runs has both FLOPs and bytes, so there is no chart"
-            raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
-        plot(on=points.machine, measured=drawn).save(chart)
-    if split is not None:
-        from roofline.charts.bars import split_chart
-
-        split_chart(points, unpriced=points.unpriced).save(split)
+    runs = sorted(points.profile.runs if points.profile else (), key=lambda run: -run.seconds)  # each call by itself
+    drawn = [p.run for p in longest if p.run.flops and p.run.bytes]
+    if chart is not None and not drawn:
+        wrong = f"none of the {len(longest)} longest runs has both FLOPs and bytes, so there is no chart"
+        raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
+    _written(
+        (csv_file, lambda path: write_runs(runs, path)),
+        (chart, lambda path: plot(on=points.machine, measured=drawn).save(path)),
+        (split, lambda path: split_chart(points, unpriced=points.unpriced).save(path)),
+    )
     show_answer(points if as_json else longest, as_json)
 
 
