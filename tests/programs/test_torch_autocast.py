@@ -85,3 +85,12 @@ def test_a_training_step_with_checkpoints_and_adamw():
     assert sum(op.reads[0].role == "weight" for op in casts) == 3 * 4
     assert not torch.is_autocast_enabled("cuda")
     assert torch.cuda.amp.common.amp_definitely_not_available() == (not torch.cuda.is_available())
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")
+@pytest.mark.parametrize(("given", "held"), [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)])
+def test_a_norm_gives_the_format_that_it_is_given(given, held):
+    norm = nn.RMSNorm(64).to(held)
+    real = norm(torch.ones(8, 64, dtype=given))
+    (op,) = trace(norm, torch.ones(8, 64, dtype=given)).ops
+    assert op.writes[0].traffic_bytes == real.nbytes

@@ -290,7 +290,6 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
     if lengths is None or tuple(x.shape[-len(lengths) :]) != lengths:
         return NotImplemented
     tensors = [x] if weight is None else [x, weight]
-    dtype = x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
 
     def called(outs: Sequence[Any]) -> Call:
         return recorder.call("rms_norm", [x, lengths, weight], outs, names)
@@ -300,7 +299,7 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
         writes = [recorder.wrote(t) for t in made]
         return pricing.norm_backward("rms_norm_backward", reads, writes, elements=x.numel())
 
-    whole = WholeOperation([(x.shape, dtype)], lambda outs: price(called(outs)), backward, called)
+    whole = WholeOperation([(x.shape, x.dtype)], lambda outs: price(called(outs)), backward, called)
     return run_whole(recorder, whole, tensors)[0]
 
 
