@@ -35,6 +35,14 @@ def quark(weight: dict[str, Any], inputs: str | None = None, **more: Any) -> dic
     return {"quant_method": "quark", "global_quant_config": general, "exclude": ["lm_head"], **more}
 
 
+def modelopt(algorithm: str, **more: Any) -> dict[str, Any]:
+    return {"quant_method": "modelopt", "quant_algo": algorithm, **more}
+
+
+def auto_round(bits: int, kind: str, **more: Any) -> dict[str, Any]:
+    return {"quant_method": "auto-round", "bits": bits, "data_type": kind, **more}
+
+
 def aqlm(books: int, bits: int) -> dict[str, Any]:
     sizes = {"in_group_size": 8, "out_group_size": 1, "num_codebooks": books, "nbits_per_codebook": bits}
     return {"quant_method": "aqlm", "linear_weights_not_to_quantize": ["lm_head.weight"], **sizes}
@@ -58,6 +66,23 @@ GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
         ({"quant_method": "blockwise_int8", "weight_block_size": [128, 128]}, EIGHT + 4 * 2 * 4, "int8"),
         ({"quant_method": "modelopt_fp4"}, FOUR + EIGHT // 16, "fp4"),
         ({"quant_method": "modelopt_fp8"}, EIGHT + 4, "fp8"),
+        ({"quant_method": "modelopt_mxfp8"}, EIGHT + EIGHT // 32, "fp8"),
+        (modelopt("FP8_PER_CHANNEL_PER_TOKEN"), EIGHT + 4 * ROWS, "fp8"),
+        (modelopt("fp8_pb_wo"), EIGHT + 4 * 2 * 4, ""),
+        (modelopt("FP8_BLOCK_SCALES"), EIGHT + 4 * 2 * 4, "fp8"),
+        (modelopt("W4A8_NVFP4_FP8"), FOUR + EIGHT // 16, "fp8"),
+        (modelopt("W4A8_MXFP4_MXFP8"), FOUR + EIGHT // 32, "fp8"),
+        (modelopt("W4A8_AWQ"), FOUR + 2 * ROWS * 4, "fp8"),
+        (modelopt("W4A16_AWQ", group_size=64), FOUR + 2 * ROWS * 8, ""),
+        (modelopt("W8A16"), EIGHT + 2 * ROWS, ""),
+        (modelopt("W8A8_SQ_PER_CHANNEL"), EIGHT + 4 * ROWS, "int8"),
+        ({"quant_method": "nvfp4"}, FOUR + EIGHT // 16, "fp4"),
+        ({"quant_method": "mxfp8", "ignored_layers": ["lm_head"]}, EIGHT + EIGHT // 32, "fp8"),
+        ({"quant_method": "fouroversix", "dtype": "mxfp4"}, FOUR + EIGHT // 32, "fp4"),
+        ({"quant_method": "metal", "bits": 4, "group_size": 64}, FOUR + 2 * 2 * ROWS * 8, ""),
+        (auto_round(4, "mx_fp_rceil", act_bits=4), FOUR + EIGHT // 32, "fp4"),
+        (auto_round(4, "nv_fp"), FOUR + EIGHT // 16, ""),
+        (auto_round(8, "mx_fp", act_bits=8), EIGHT + EIGHT // 32, "fp8"),
         (aqlm(1, 16), FOUR // 2 + 2 * ROWS + 2 * 2**16 * 8, ""),
         (aqlm(2, 8), FOUR // 2 + 2 * ROWS + 2 * 2 * 2**8 * 8, ""),
         (torchao("Int4WeightOnlyConfig", group_size=32), FOUR + 2 * 2 * ROWS * 16, ""),
@@ -168,7 +193,10 @@ def test_keys_and_values_that_quark_quantises() -> None:
         (aqlm(1, 12), "^bits of AQLM: 1.5 is not understood; known are: 8, 4, 2, 1$"),
         ({**aqlm(1, 16), "in_group_size": 0}, "in_group_size of AQLM: 0 is not understood"),
         ({**aqlm(1, 16), "in_group_size": [[1]], "out_group_size": 2**31}, "in_group_size of AQLM: .* is not underst"),
-        ({"quant_method": "vptq"}, "^quantisation method 'vptq' is not understood; methods are: fp8, compressed-tens"),
+        ({"quant_method": "fouroversix", "dtype": "fp8"}, "weights of Four Over Six: 'fp8' is not understood"),
+        ({"quant_method": "metal", "bits": 3}, "^bits of Metal: 3 is not understood; known are: 8, 4, 2$"),
+        (auto_round(6, "mx_fp"), "^weights of auto-round: 'mxfp6' is not understood; did you mean 'mxfp8'"),
+        ({"quant_method": "vptq"}, "^quantisation method 'vptq' is not understood; methods are: fp8, mxfp8, compr"),
         ({"quant_method": "quark"}, "the quark section says no format of weights"),
         (quark({"dtype": "fp6_e3m2", "group_size": 32}), "weights of Quark: 'fp6_e3m2' is not understood"),
         ({"quant_method": "torchao", "quant_type": {"default": [1]}}, "torchao section is not of its usual form"),

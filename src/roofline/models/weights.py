@@ -9,9 +9,10 @@ True
 
 The ``quantization_config`` of a ``config.json`` says which modules are stored in which format, and which are not.
 Understood are ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt``
-(FP8, NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4
-bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``, ``quanto``, ``eetq``, ``aqlm``, and SGLang's
-``w8a8_int8``, ``w8a8_fp8`` and ``blockwise_int8``. Anything else is an error that lists them.
+(all its algorithms, mixed by layer too), ``mxfp4``, ``mxfp8``, ``nvfp4``, ``fouroversix``, ``gptq``, ``awq``,
+``auto-round``, ``bitsandbytes`` (8 and 4 bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``,
+``quanto``, ``eetq``, ``aqlm``, ``metal``, and SGLang's ``w8a8_int8``, ``w8a8_fp8`` and ``blockwise_int8``. Anything
+else is an error that lists them.
 
 >>> found = read_quantisation({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
@@ -382,28 +383,40 @@ def _sharing_a_scale(weights: Section) -> tuple[int, int]:
     return shared[strategy]
 
 
+#: Model Optimizer's names, as its ``convert_hf_config`` and TensorRT-LLM's ``QuantAlgo`` explain them.
 _ALGORITHMS = {
     "FP8": Storage("fp8_e4m3", "fp32", (0, 0), "fp8"),
-    "NVFP4": Storage("nvfp4", compute="fp4"),
+    "FP8_PER_CHANNEL_PER_TOKEN": Storage("fp8_e4m3", "fp32", (1, 0), "fp8"),
+    "FP8_BLOCK_SCALES": Storage("fp8_e4m3", "fp32", (128, 128), "fp8"),
+    "FP8_PB_WO": Storage("fp8_e4m3", "fp32", (128, 128)),
+    **dict.fromkeys(("NVFP4", "NVFP4_AWQ"), Storage("nvfp4", compute="fp4")),
     "W4A16_NVFP4": Storage("nvfp4"),
     "MXFP8": Storage("mxfp8", compute="fp8"),
-    "W4A8_NVFP4": Storage("nvfp4", compute="fp8"),
+    **dict.fromkeys(("W4A8_NVFP4", "W4A8_NVFP4_FP8"), Storage("nvfp4", compute="fp8")),
+    "W4A16_MXFP4": Storage("mxfp4"),
+    **dict.fromkeys(("W4A8_MXFP4_FP8", "W4A8_MXFP4_MXFP8"), Storage("mxfp4", compute="fp8")),
     "W4A16_AWQ": Storage("int4", "bf16", (1, 128)),
-    "INT8": Storage("int8", "fp32", (1, 0), "int8"),
+    "W4A8_AWQ": Storage("int4", "bf16", (1, 128), "fp8"),
+    "W8A16": Storage("int8", "bf16", (1, 0)),
+    **dict.fromkeys(("INT8", "W8A8_SQ_PER_CHANNEL"), Storage("int8", "fp32", (1, 0), "int8")),
 }
 
 
+#: Methods of Model Optimizer, with the algorithm of those that name one.
+_OF_MODELOPT = {"modelopt": "", "modelopt_fp4": "NVFP4", "modelopt_fp8": "FP8", "modelopt_mxfp8": "MXFP8"}
+
+
 def _modelopt(section: Section) -> Quantisation:
-    usual = {"modelopt_fp4": "NVFP4", "modelopt_fp8": "FP8"}.get(str(section.get("quant_method")), "")
+    usual = _OF_MODELOPT.get(str(section.get("quant_method")), "")
     name = str(section.get("quant_algo") or usual).upper()
     ignored = section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert")
     kept = modules(ignored or [])
     by_storage: dict[Storage, list[str]] = {}
     for path, entry in (section.get("quantized_layers") or {}).items():
-        by_storage.setdefault(_algorithm(str(entry.get("quant_algo"))), []).append(path)
+        by_storage.setdefault(_algorithm(str(entry.get("quant_algo")), entry), []).append(path)
     listed = tuple((modules(paths), storage) for storage, paths in by_storage.items())
     if name != "MIXED_PRECISION":
-        return Quantisation("modelopt", _algorithm(name), listed=listed, kept=kept, kv=_kv(section))
+        return Quantisation("modelopt", _algorithm(name, section), listed=listed, kept=kept, kv=_kv(section))
     if not listed:
         wrong = "the quantisation section says mixed precision and lists no layers"
         raise InputError(wrong, hint="it needs quantized_layers")
@@ -413,18 +426,22 @@ def _modelopt(section: Section) -> Quantisation:
     return Quantisation("modelopt", None, listed=listed, kept=kept, kv=_kv(section))
 
 
-def _algorithm(name: str) -> Storage:
+def _algorithm(name: str, section: Section) -> Storage:
+    """The format of an algorithm; of integers in groups the section may say how many weights share a scale."""
     if name.upper() not in _ALGORITHMS:
         wrong = f"quant_algo {quoted(name)} is not understood"
         raise InputError(wrong, hint=suggest(name, _ALGORITHMS, what="algorithms"))
-    return _ALGORITHMS[name.upper()]
+    found, group = _ALGORITHMS[name.upper()], section.get("group_size")
+    return replace(found, block=(1, group)) if found.dtype == "int4" and group else found
 
 
 def _integer(section: Section) -> Storage:
-    kind = section.get("data_type") or "int"
+    kind, bits = section.get("data_type") or "int", section.get("bits") or section.get("w_bit")
     if kind != "int":
-        raise InputError(f"auto-round to {quoted(kind)} is not understood", hint="known is int")
-    bits = section.get("bits") or section.get("w_bit")
+        dtype = f"{str(kind).replace('_', '')[:4]}{bits}"  # mx_fp_rceil to 4 bits is mxfp4
+        _check_known(dtype, ("mxfp8", "mxfp4", "nvfp4"), "weights of auto-round")
+        inputs = section.get("act_bits") or 16
+        return Storage(dtype, compute="" if inputs > 8 else f"fp{inputs}")
     size = section.get("group_size") or section.get("q_group_size") or 0
     if bits not in (2, 4, 8):
         raise InputError(f"quantisation to {quoted(bits)} bits is not understood", hint="known are 2, 4 and 8")
@@ -597,6 +614,20 @@ def _aqlm(section: Section) -> Storage:
     return Storage(f"int{books * bits // group}", "fp16", (1, 0), table=books * 2**bits * group)
 
 
+def _four_over_six(section: Section) -> Storage:
+    """Blocks of NVFP4 whose largest weight is 4 or 6 (Cook et al., arXiv:2512.02010), or MXFP4."""
+    dtype = section.get("weight_dtype") or section.get("dtype") or "nvfp4"
+    _check_known(dtype, ("nvfp4", "mxfp4"), "weights of Four Over Six")
+    return Storage(dtype, compute="fp4")
+
+
+def _metal(section: Section) -> Storage:
+    """Apple's chips: groups of weights with a scale and a shift each, both in 16 bits."""
+    bits = section.get("bits", 4)
+    _check_known(bits, (8, 4, 2), "bits of Metal")
+    return Storage(f"int{bits}", "fp16", (1, section.get("group_size", 64)), zero="fp16")
+
+
 def _torchao(section: Section) -> Quantisation:
     """One format for every matrix, or formats by module; older sections name the function in place of its class."""
     kind = section.get("quant_type")
@@ -728,10 +759,14 @@ _ONE_FORMAT: dict[str, tuple[Storage | Callable[[Section], Storage], str]] = {
     "w8a8_fp8": (Storage("fp8_e4m3", "fp32", (1, 0), "fp8"), "ignore"),
     "blockwise_int8": (lambda section: Storage("int8", "fp32", _block(section), "int8"), "ignored_layers"),
     "aqlm": (_aqlm, "linear_weights_not_to_quantize"),
+    # transformers' own: products of many tokens in the narrow format
+    "nvfp4": (Storage("nvfp4", compute="fp4"), _NOT_CONVERTED),
+    "fouroversix": (_four_over_six, _NOT_CONVERTED),
+    "metal": (_metal, _NOT_CONVERTED),
 }
 
 #: Methods whose names are no misspelt ones.
-_NOT_MODELLED = ("vptq", "spqr", "higgs", "fp_quant", "sinq", "qoq", "exl2", "exl3", "gguf", "mxfp8", "nvfp4")
+_NOT_MODELLED = ("vptq", "spqr", "higgs", "fp_quant", "sinq", "qoq", "exl2", "exl3", "gguf")
 
 #: Modules that a method never converts, whatever a section says.
 _ALWAYS_KEPT = {"quanto": ("lm_head",)}
@@ -739,8 +774,9 @@ _ALWAYS_KEPT = {"quanto": ("lm_head",)}
 #: Readers of the other methods, by the name a section gives them.
 _METHODS: dict[str, Callable[[Section], Quantisation]] = {
     "fp8": _fp8,
+    "mxfp8": lambda section: replace(_fp8(section), method="mxfp8", default=Storage("mxfp8", compute="fp8")),
     "compressed-tensors": _compressed,
-    **dict.fromkeys(("modelopt", "modelopt_fp4", "modelopt_fp8"), _modelopt),
+    **dict.fromkeys(_OF_MODELOPT, _modelopt),
     "mxfp4": lambda section: Quantisation(
         "mxfp4", None, Storage("mxfp4"), kept=modules(section.get(_NOT_CONVERTED) or [], _BETWEEN_DOTS)
     ),
