@@ -30,7 +30,7 @@ def hqq(bits: int, group: int, **more: Any) -> dict[str, Any]:
     return {"quant_method": "hqq", "quant_config": {"weight_quant_params": weight, **more}}
 
 
-def quark(weight: dict[str, Any], inputs: str | None = None, **more: Any) -> dict[str, Any]:
+def quark(weight: Any, inputs: str | None = None, **more: Any) -> dict[str, Any]:
     general = {"weight": weight, "input_tensors": {"dtype": inputs} if inputs else None}
     return {"quant_method": "quark", "global_quant_config": general, "exclude": ["lm_head"], **more}
 
@@ -49,6 +49,7 @@ def aqlm(books: int, bits: int) -> dict[str, Any]:
 
 
 PER_ROW = {"_type": "PerRow", "_data": {"dim": -1}}
+MX_OPERANDS, FP4 = ("weight_dtype", "activation_dtype"), {"_type": "torch.dtype", "_data": "float4_e2m1fn_x2"}
 GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
 
 
@@ -102,7 +103,17 @@ GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
             {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 64}},
             FOUR + 2 * 2 * ROWS * 8, "",
         ),
+        (torchao("NVFP4WeightOnlyConfig"), FOUR + EIGHT // 16, ""),
+        (torchao("MXDynamicActivationMXWeightConfig"), EIGHT + EIGHT // 32, "fp8"),
+        (torchao("MXDynamicActivationMXWeightConfig", **dict.fromkeys(MX_OPERANDS, FP4)), FOUR + EIGHT // 32, "fp4"),
         (quark({"dtype": "fp8_e4m3", "qscheme": "per_tensor"}, "fp8_e4m3"), EIGHT + 4, "fp8"),
+        (quark({"dtype": "fp6_e3m2", "qscheme": "per_group", "group_size": 32}), EIGHT * 6 // 8 + EIGHT // 32, ""),
+        # rounded twice: NVFP4 under one scale, int4 in rows under fp8
+        (quark([{"dtype": "fp4", "group_size": 16}, {"dtype": "fp8_e4m3"}], "fp4"), FOUR + EIGHT // 16, "fp4"),
+        (
+            quark([{"dtype": "fp8_e4m3"}, {"dtype": "int4", "qscheme": "per_channel"}], "fp8_e4m3"), FOUR + 2 * ROWS,
+            "fp8",
+        ),
         (quark({"dtype": "fp8_e4m3", "qscheme": "per_channel"}, "fp8_e4m3"), EIGHT + 4 * ROWS, "fp8"),
         (quark({"dtype": "fp4", "qscheme": "per_group", "group_size": 32}, "fp4"), FOUR + ROWS * 16, "fp4"),
         (quark({"dtype": "int4", "qscheme": "per_group", "group_size": 128}), FOUR + 2 * ROWS * 4, ""),
@@ -198,7 +209,7 @@ def test_keys_and_values_that_quark_quantises() -> None:
         (auto_round(6, "mx_fp"), "^weights of auto-round: 'mxfp6' is not understood; did you mean 'mxfp8'"),
         ({"quant_method": "vptq"}, "^quantisation method 'vptq' is not understood; methods are: fp8, mxfp8, compr"),
         ({"quant_method": "quark"}, "the quark section says no format of weights"),
-        (quark({"dtype": "fp6_e3m2", "group_size": 32}), "weights of Quark: 'fp6_e3m2' is not understood"),
+        (quark({"dtype": "fp5_e3m1", "group_size": 32}), "weights of Quark: 'fp5_e3m1' is not understood"),
         ({"quant_method": "torchao", "quant_type": {"default": [1]}}, "torchao section is not of its usual form"),
     ],
 )

@@ -700,6 +700,11 @@ _TORCHAO: dict[str, Callable[[Section], Storage]] = {
     "IntxWeightOnlyConfig": lambda data: _any_int(data, ""),
     "Int8DynamicActivationIntxWeightConfig": lambda data: _any_int(data, "int8"),
     "NVFP4DynamicActivationNVFP4WeightConfig": lambda data: Storage("nvfp4", compute="fp4"),
+    "NVFP4WeightOnlyConfig": lambda data: Storage("nvfp4"),
+    "MXDynamicActivationMXWeightConfig": lambda data: Storage(
+        "mxfp4" if "float4" in str(data.get("weight_dtype")) else "mxfp8",
+        compute="fp4" if "float4" in str(data.get("activation_dtype")) else "fp8",
+    ),
 }
 
 
@@ -722,13 +727,19 @@ def _quark(section: Section) -> Quantisation:
 
 
 def _quark_storage(section: Section) -> Storage:
-    weight, inputs = section["weight"], section.get("input_tensors") or {}
+    """The format of one tensor; of one that is rounded twice (a list) the narrower is stored."""
+    tensors = (section["weight"], section.get("input_tensors") or {})
+    weight, inputs = (
+        min(found, key=lambda each: re.findall(r"\d", each["dtype"])[:1]) if isinstance(found, list) else found
+        for found in tensors
+    )
     dtype, group = str(weight.get("dtype")), weight.get("group_size") or 0
     wide = {"fp8": "fp8", "fp8_e4m3": "fp8", "fp4": "fp4", "fp4_e2m1": "fp4", "int8": "int8"}
+    wide |= dict.fromkeys(("fp6_e2m3", "fp6_e3m2"), "fp6")
     _check_known(dtype, (*wide, "int4", "uint4"), "weights of Quark")
     compute = wide.get(str(inputs.get("dtype")), "")
-    if wide.get(dtype) == "fp4":
-        return Storage("mxfp4", compute=compute)
+    if wide.get(dtype) in ("fp4", "fp6"):
+        return Storage("nvfp4" if group == 16 else f"mx{wide[dtype]}", compute=compute)
     block = {"per_tensor": (0, 0), "per_channel": (1, 0)}.get(str(weight.get("qscheme")), (1, group))
     if wide.get(dtype) == "fp8":
         return Storage("fp8_e4m3", "fp32", block, compute)
