@@ -36,6 +36,10 @@ LINE = "bf16[B, D] * bf16[D, F]"
 SIZES = {"B": 8, "D": 8, "F": 8}
 CHIP = roofline.chip("h100")
 ASKED: dict[str, Any] = {"on": "h100", "rate": 1, "prompt": 8, "output": 8}
+DENOISER = {
+    "model_type": "Dream", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 96, "vocab_size": 100,
+}  # fmt: skip
 
 
 def _bound() -> Any:
@@ -321,11 +325,12 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "prompt": 0}), "prompt of 0 tokens; 1 token at least"),
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "output": 10**400}), "output is a number of over 300 digits"),
     (
-        lambda: roofline.llm(
-            {"model_type": "Dream", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-             "intermediate_size": 96, "vocab_size": 100}, on="h100", context=8,
-        ),
+        lambda: roofline.llm(DENOISER, on="h100", context=8),
         "is a denoiser, which does not decode; give a prompt",
+    ),
+    (
+        lambda: roofline.plan(DENOISER, **ASKED),
+        "which does not decode; output=1: a load of passes, prompt and answer together as the prompt",
     ),
     (lambda: _mixture(model_type="rwkv7"), "model_type 'rwkv7' has layers that are not modelled"),
     (lambda: _mixture(model_type="hunyuan_v1_moe", num_shared_expert=2), "has not one shared expert; that is not read"),

@@ -175,7 +175,7 @@ def test_an_encoder_alone_is_read_as_one() -> None:
     flops = 2 * BATCH * PROMPT * 2 * of_a_layer + 2 * BATCH * 4 * PROMPT**2 * 2 * 2 * 16
     assert products(prefill(alone, batch=BATCH, prompt=PROMPT)) == flops
     assert alone.cache_bytes(PROMPT) == 0
-    with pytest.raises(InputError, match="t5 does not generate: it has no decode step"):
+    with pytest.raises(InputError, match="t5 is an encoder, which does not decode"):
         decode(alone, batch=BATCH, context=PROMPT)
 
 

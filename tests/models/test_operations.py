@@ -319,7 +319,7 @@ def test_a_gemma_that_sees_both_ways_is_an_encoder() -> None:
     assert not model.causal
     assert not any(op.name == "lm_head" for op in prefill(model, prompt=8))
     assert model.kv_bytes_per_token() == 0
-    with pytest.raises(InputError, match="has no decode step"):
+    with pytest.raises(InputError, match="is an encoder, which does not decode"):
         decode(model, context=8)
 
 
@@ -406,7 +406,7 @@ def test_messages(build: Any, sizes: dict[str, Any], message: str) -> None:
 
 
 def test_an_encoder_does_not_decode() -> None:
-    with pytest.raises(InputError, match="bert-base does not generate"):
+    with pytest.raises(InputError, match="bert-base is an encoder, which does not decode; ask for prefill"):
         decode(load("bert-base"), context=10)
     with pytest.raises(InputError, match="bert-base keeps no keys and values: its tokens see later ones; leave past"):
         prefill(load("bert-base"), prompt=8, past=8)

@@ -101,6 +101,13 @@ def prefill(
     return (*before, replace(gather, reads=(*gather.reads, *given)), *rest)
 
 
+def check_decodes(model: Model, hint: str) -> None:
+    """Refuse a model whose tokens see later ones: it has no decode step."""
+    if not model.causal:
+        kind = "a denoiser" if model.head else "an encoder"
+        raise InputError(f"{model.name} is {kind}, which does not decode", hint=hint)
+
+
 @takes(prefill, but=("prompt", "past", "logits", "images", "image_size"))
 def decode(
     model: Model | str, *, batch: Size = 1, context: Size, tokens: Size = 1, weights: str | None = None,
@@ -112,8 +119,7 @@ def decode(
     otherwise; output is made for every new token. The rest is as in :func:`prefill`.
     """
     model = load(model)
-    if not model.causal:
-        raise InputError(f"{model.name} does not generate: it has no decode step", hint="ask for prefill")
+    check_decodes(model, "ask for prefill")
     _check_skew(model, options.get("skew"))
     step = _step(model, batch, ("tokens", tokens), ("context", context), absorbed=absorbed, **options)
     return forward_pass(model, replace(step, wanted=None, decoding=True), weights, compute)

@@ -40,7 +40,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import PLANNED, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
-from roofline.models.operations import check_options
+from roofline.models.operations import check_decodes, check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
 from roofline.models.serving.step import SERVED, said_of_adapters, said_of_host, served_model
@@ -940,6 +940,9 @@ def plan(
     )
     block = options.get("kv_block") or BLOCK_TOKENS
     described = served_model(described, options)
+    if isinstance(output, int | float) and output > 1:
+        hint = f"{spelled('output', 1)}: a load of passes, prompt and answer together as the prompt"
+        check_decodes(described, hint)
     if estimate is not None:
         refuse_unmeasured(described)
     if options.get("activations") is not None and "stored" not in formats:

@@ -34,7 +34,7 @@ from roofline.models import operations
 from roofline.models.blocks.encoder import encoder_of
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
-from roofline.models.operations import longest_operations
+from roofline.models.operations import check_decodes, longest_operations
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, OPTIONS, Parallelism, several_layouts
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
@@ -945,9 +945,8 @@ def serve(
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     reads = prompt is not None and phase != "decode"
     prefill = step_bound(described, "prefill", batch=batch, prompt=prompt, **options) if reads else None
-    if not reads and not described.causal:
-        kind = "a denoiser" if described.head else "an encoder"
-        raise InputError(f"{described.name} is {kind}, which does not decode", hint="give a prompt")
+    if not reads:
+        check_decodes(described, "give a prompt")
     read = 0 if prompt is None else as_size(prompt) + as_size(options.get("past", 0))
     after = read if context is None else context
     decodes = described.causal and phase != "prefill"
