@@ -177,15 +177,17 @@ def test_a_uniform_time_on_a_lattice_keeps_its_mean_and_its_part_at_0() -> None:
     assert float(found.probability[0]) > 0.2
 
 
-def stopping_chain(rate: float, leaving: np.ndarray, stop: float, seconds: float, seed: int) -> np.ndarray:
+def stopping_chain(
+    rate: float, leaving: np.ndarray, stop: float, seconds: float, seed: int, burst: float = 1.0
+) -> np.ndarray:
     """Time in each state of a chain that stops for each request it lets in; of the time in which it runs."""
-    random = np.random.default_rng(seed)
+    random, rate = np.random.default_rng(seed), rate / burst
     flight = waiting = 0
-    spent = np.zeros(400)
+    spent = np.zeros(400 if burst == 1 else 20_000)
     clock = 0.0
     while clock < seconds:
         if waiting and flight < len(leaving):
-            waiting += random.poisson(rate * stop) - 1
+            waiting += int(random.geometric(1 / burst, random.poisson(rate * stop)).sum()) - 1
             flight += 1
             continue
         leaves = leaving[flight - 1] if flight else 0.0
@@ -193,7 +195,7 @@ def stopping_chain(rate: float, leaving: np.ndarray, stop: float, seconds: float
         spent[flight + waiting] += time
         clock += time
         if random.random() < rate / (rate + leaves):
-            waiting += 1
+            waiting += random.geometric(1 / burst)
         else:
             flight -= 1
     return spent / clock
@@ -205,6 +207,13 @@ def test_a_chain_that_stops_is_as_simulated() -> None:
     found = stopping_chain(0.7, leaving, 0.5, 60_000.0, 1)
     assert chain.probability[:30] == pytest.approx(found[:30], abs=6e-3)
     assert mean_in_flight(chain) + chain.mean_waiting == pytest.approx(float(found @ np.arange(400)), rel=0.05)
+
+
+def test_a_chain_of_groups_of_two_hundred_waits_for_all_of_them() -> None:
+    leaving = np.minimum(np.arange(1, 13), 9) / 6.0
+    chain = BirthDeathChain.stopped(0.4, leaving, 0.5, burst=200.0)
+    found = stopping_chain(0.4, leaving, 0.5, 500_000.0, 3, burst=200.0)
+    assert mean_in_flight(chain) + chain.mean_waiting == pytest.approx(float(found @ np.arange(len(found))), rel=0.1)
 
 
 def test_busy_periods_are_those_of_a_branching_count() -> None:

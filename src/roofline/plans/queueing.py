@@ -54,8 +54,8 @@ THIRDS = np.array([-1.0, 0.0, 1.0]) * 1.5**0.5
 
 #: Requests that wait for a place whose states are told apart, where prefill stops the chain.
 BEYOND = 96
-#: The most further ones where they come in groups.
-WIDEST = 400
+#: The most further ones where they come in groups: those of eight mean groups of up to 250.
+WIDEST = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
