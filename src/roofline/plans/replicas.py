@@ -559,7 +559,7 @@ class DraftSteps:
             return length * self.by.share * plain, 0.0
         after = {"context": load.mean_context + np.arange(length)}
         each = _by_sequences(self.asked, self.replica, "decode", most, after, self.by)[0]
-        sizes = {"batch": self.replica.copies, "prompt": load.new_tokens}
+        sizes = {"batch": self.replica.copies, "prompt": load.new_tokens, "past": load.cached_tokens}
         first = _step(self.asked, self.replica, "prefill", self.by, logits="none", **sizes)
         return each.sum(axis=0), float(first.lower)
 
