@@ -13,7 +13,8 @@ from roofline.models import load, serve
 from roofline.models.serving import step_bound
 from roofline.plans.load import LENGTHS, Acceptance, LatencyUnderLoad, ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
-from roofline.plans.replicas import FORMATS, estimator_of, replicas, step_options, unloaded
+from roofline.plans.replicas import FORMATS, Replica, estimator_of, replicas, step_options, unloaded
+from roofline.plans.search import Deployment, Search
 from roofline.plans.simulation import simulate
 from tests.plans.test_queueing import erlang_c
 from tests.strategies import LONG, some
@@ -125,6 +126,19 @@ def test_a_burst_larger_than_all_places_stops_a_step_once_for_each_that_leaves()
     # were all of a burst to stop it, both would be four times as long
     assert found.time_per_token.mean == pytest.approx(seen.mean, rel=0.1)
     assert found.time_per_token.percentile == pytest.approx(seen.percentile, rel=0.1)
+
+
+def test_replicas_that_bursts_go_to_at_random_see_less_of_them() -> None:
+    random, rate = np.random.default_rng(4), 40.0
+    arrivals = np.cumsum(random.gamma(1 / 16, 16 / rate, 400_000))
+    gaps = np.diff(arrivals[random.integers(4, size=len(arrivals)) == 0])
+    one = ServerTimes.of(step=np.full(9, 0.02), prompt=0.05, output=129, arrival_variation=16.0).one_of(4)
+    assert one.arrival_variation == pytest.approx(gaps.var() / gaps.mean() ** 2, rel=0.06)
+    bursts = Load(40, 1024, 128, arrival_variation=16.0)
+    search = Search(PlanQuestion(load("llama-3-8b"), bursts, Limits(), ("h100",), (4,), objective="chips"))
+    found = search.assess(Deployment(Replica("h100", "bf16"), 4))
+    server = search.times(Replica("h100", "bf16")).server()
+    assert found.first_token == replace(server, arrival_variation=one.arrival_variation).under(10.0).time_to_first_token
 
 
 def test_those_behind_in_a_burst_vary_in_number() -> None:

@@ -186,10 +186,10 @@ class DeploymentPlan(Answer):
 
     def loaded_curves(self) -> list[tuple[Assessment, LoadedCurve]]:
         """The best of each chip or format, or the nearest miss, and its replica under loads up to the largest."""
-        found = []
+        found, rate = [], self.asked.load.rate
         for choice, times in self._best_of_kinds():
-            each = choice.deployment
-            found.append((choice, loaded_curve(times, each.chunk, each.most, self.asked.load.rate / each.copies)))
+            server = self.search.server(choice.deployment)
+            found.append((choice, loaded_curve(times, server, rate / choice.deployment.copies)))
         return found
 
     def _best_of_kinds(self) -> list[tuple[Assessment, UnloadedReplica]]:
@@ -219,15 +219,14 @@ class DeploymentPlan(Answer):
     def elasticities(self) -> dict[str, float]:
         """Per cent more requests within the limits of the best replica, for one per cent more of each figure."""
         each = self._whole
-        return {} if each is None else elasticities(self.asked, each.replica, each.chunk, each.most)
+        return {} if each is None else elasticities(self.asked, each.replica, each.chunk, each.most, each.copies)
 
     def fleet(self, trace: Trace) -> Fleet | None:
         """The best replica over a load that changes; None where nothing meets the limits, or prefill is apart."""
         each = self._whole
         if each is None:
             return None
-        times = self.search.times(each.replica)
-        rate = largest_rate_within(times, each.chunk, each.most)
+        rate = largest_rate_within(self.search.times(each.replica), self.search.server(each))
         price = self.asked.prices.get(each.replica.chip)
         basis = "floor" if self.asked.library is None else "estimate"
         hourly = None if price is None else price * each.replica.chips
@@ -241,8 +240,8 @@ class DeploymentPlan(Answer):
         each, share = self._whole, self.asked.limits.share
         if each is None:
             raise InputError("there is no replica that takes whole requests to simulate", hint="looser limits")
-        server = self.search.times(each.replica).server(each.chunk, most=each.most)
-        return Part(simulation_sections(server, self.asked.load.rate / each.copies, share, requests, seed))
+        rate = self.asked.load.rate / each.copies
+        return Part(simulation_sections(self.search.server(each), rate, share, requests, seed))
 
     def settings(self) -> dict[str, str]:
         """The best replica as options of engines."""
@@ -732,7 +731,8 @@ class DeploymentPlan(Answer):
         asked = self.asked
         lengths = "geometric with that mean" if asked.load.lengths == "geometric" else "all alike"
         varies = asked.load.arrival_variation
-        arrivals = "Poisson arrivals" if varies == 1 else f"arrivals with {varies:g} times the variance of Poisson ones"
+        uneven = f"arrivals with {varies:g} times the variance of Poisson ones, which go to a replica at random"
+        arrivals = "Poisson arrivals" if varies == 1 else uneven
         floors = "times of steps are floors: a real engine takes longer, and a plan by floors is the least there can be"
         expected = f"times of steps are what {asked.library} is expected to take, with intervals"
         said = [

@@ -370,6 +370,15 @@ class ServerTimes:
         kept = {name: getattr(self, name)[: most + 1] for name in ("step", "service", "stall")}
         return replace(self, **kept)
 
+    def one_of(self, copies: int) -> ServerTimes:
+        """The server as one of so many that requests go to at random: each sees c²/r + 1 − 1/r (renewals thinned).
+
+        >>> bursts = ServerTimes.of(step=np.full(9, 0.02), prompt=0.05, output=129, arrival_variation=4.0)
+        >>> bursts.one_of(1).arrival_variation, bursts.one_of(3).arrival_variation
+        (4.0, 2.0)
+        """
+        return replace(self, arrival_variation=1 + (self.arrival_variation - 1) / copies)
+
     def stalled(self, rate: float) -> Any:
         """Share of time that prompts hold the others up, by the number that decode."""
         return np.minimum(rate * self.stall, 1 - 1e-9)

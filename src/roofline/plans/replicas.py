@@ -755,9 +755,8 @@ class LoadedCurve:
     per_chip: Any
 
 
-def loaded_curve(times: UnloadedReplica, chunk: int, most: int, rate: float) -> LoadedCurve:
+def loaded_curve(times: UnloadedReplica, server: ServerTimes, rate: float) -> LoadedCurve:
     """A replica under loads from a tenth of its largest rate, among them ``rate`` requests a second."""
-    server = times.server(chunk, most=most)
     rates = np.append(np.linspace(0.1, 0.97, LOADS) * server.largest_rate, rate)
     found = []
     for each in np.unique(rates[rates < server.largest_rate]):
@@ -767,9 +766,8 @@ def loaded_curve(times: UnloadedReplica, chunk: int, most: int, rate: float) -> 
     return LoadedCurve(times.replica, *np.array(found).T)
 
 
-def largest_rate_within(times: UnloadedReplica, chunk: int, most: int) -> float:
+def largest_rate_within(times: UnloadedReplica, server: ServerTimes) -> float:
     """The largest rate of requests at which one replica keeps the limits, by halving."""
-    server = times.server(chunk, most=most)
     limits = times.asked.limits
     low, high = 0.0, server.largest_rate
     for _ in range(HALVINGS):
@@ -780,8 +778,8 @@ def largest_rate_within(times: UnloadedReplica, chunk: int, most: int) -> float:
     return low
 
 
-def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int) -> dict[str, float]:
-    """Per cent more requests within the limits for one per cent more of a figure, one replica at its limits.
+def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int, copies: int) -> dict[str, float]:
+    """Per cent more requests within the limits for one per cent more of a figure, one replica of some at its limits.
 
     Figures are those of the chip that a step meets: memory's bandwidth and capacity, peaks, links. One per cent off
     the price is one per cent off the cost, whatever else there is.
@@ -789,7 +787,11 @@ def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int) -
     before = divides(asked, replica)
     if isinstance(before, str) or before.most < 1:
         return {}
-    rate = largest_rate_within(before, chunk, 0 if most >= before.most else most)
+
+    def largest(times: UnloadedReplica, at_once: int) -> float:
+        return largest_rate_within(times, times.server(chunk, most=at_once).one_of(copies))
+
+    rate = largest(before, 0 if most >= before.most else most)
     found: dict[str, float] = {}
     for name, figure, value in _figures(asked, replica):
         given = figures_of(replica.target, asked.chips, asked.options).get("set", {})
@@ -800,7 +802,7 @@ def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int) -
         if rate > 0:
             # where memory holds more, an engine may still admit as few as before
             counts = {min(most or before.most, after.most), 0 if most >= before.most else most}
-            more = max(largest_rate_within(after, chunk, each) for each in counts)
+            more = max(largest(after, each) for each in counts)
             found[name] = (more / rate - 1) / (MORE - 1)
     return found
 

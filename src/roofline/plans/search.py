@@ -229,6 +229,12 @@ class Search:
         assert not isinstance(found, str)
         return found
 
+    def server(self, deployment: Deployment) -> ServerTimes:
+        """A replica of a deployment as a server: requests go to each at random."""
+        apart, most = deployment.prefill is not None, deployment.most
+        made = self.times(deployment.replica).server(deployment.chunk, most=most, apart=apart)
+        return made.one_of(deployment.copies)
+
     def searched(self, group: tuple[Replica, ...]) -> SearchedGroup:
         """The best of some replicas, with all that was priced and assessed on the way."""
         return SearchedGroup(self.best_of(group), self._priced, self._assessed)
@@ -268,7 +274,7 @@ class Search:
             return Assessment(deployment, cost, found)
         if deployment.prefill is not None:
             return _assess_apart(self, deployment, times)
-        server = times.server(deployment.chunk, most=deployment.most)
+        server = self.server(deployment)
         rate = self.asked.load.rate / deployment.copies
         if rate >= server.largest_rate:
             largest = server.largest_rate * deployment.copies
@@ -397,8 +403,7 @@ class Search:
 
     def _load(self, deployment: Deployment) -> float:
         """The rate over the largest stable one: no limit leaves more room than this does."""
-        server = self.times(deployment.replica).server(deployment.chunk, most=deployment.most)
-        return self.asked.load.rate / deployment.copies / server.largest_rate
+        return self.asked.load.rate / deployment.copies / self.server(deployment).largest_rate
 
     def _first_of(self, replica: Replica) -> Iterator[Deployment]:
         """The fewest of these replicas that keep up, for each way of taking prompts and number of sequences."""
@@ -487,8 +492,8 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
     if bandwidth is None:
         text = f"no link of {before.chip} is known that keys and values could go over"
         return Assessment(deployment, cost, Reason("legal", text))
-    first_server = prompts.prefilling
-    server = times.server(most=deployment.most, apart=True)
+    first_server = prompts.prefilling.one_of(deployment.prefill_copies)
+    server = search.server(deployment)
     rates = asked.load.rate / deployment.prefill_copies, asked.load.rate / deployment.copies
     for rate, each in zip(rates, (first_server, server), strict=True):
         if rate >= each.largest_rate:
@@ -610,7 +615,7 @@ def _keeps(search: Search, pool: Deployment, decodes: bool) -> bool:
     rate = search.asked.load.rate / pool.copies
     if rate >= server.largest_rate:
         return False
-    loaded = server.under(rate, limits.share)
+    loaded = server.one_of(pool.copies).under(rate, limits.share)
     limit = limits.per_token if decodes else limits.first_token
     time = loaded.time_per_token if decodes else loaded.time_to_first_token + times.lag
     return limit is None or time.percentile <= limit
