@@ -19,6 +19,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.parallelism.splitting import local_model
 from roofline.work import Key, Op
+from tests.models.tiny import TINY
 from tests.strategies import some
 
 #: Matrices that every chip of a tensor-parallel group holds and runs whole, by the end of their place.
@@ -212,6 +213,14 @@ def test_keys_and_values_dealt_out(name: str, tensor: int, kv: int) -> None:
     assert sent["sums"] == 4 * heads * 4 * kv
     # results on latents are as wide as these: a chip has kv_b's value half of its own heads alone
     assert sent["combine"] == 4 * heads * getattr(block, "rank", block.value) * 2  # type: ignore[attr-defined]
+
+
+def test_inputs_of_a_short_convolution_are_whole_on_chips_that_share_keys_by_sequence() -> None:
+    """Each of them runs the convolution of every new token, and keeps a part of the keys alone."""
+    model = load(TINY["inkling_text"])
+    once, twice = (local_model(model, chip("h200:8"), tensor=8, kv=ways)[0] for ways in (1, 2))
+    assert once.state_bytes() == twice.state_bytes()
+    assert once.kv_bytes_per_token() == 2 * twice.kv_bytes_per_token()
 
 
 def test_no_keys_and_values_to_deal_out() -> None:

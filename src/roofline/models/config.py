@@ -40,7 +40,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.targets import is_machine
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import Encoder
-from roofline.models.description import Block, Cached, Layer, Model, shared_said
+from roofline.models.description import Block, CachedTokens, Layer, Model, shared_said
 from roofline.models.families import language_part, read_as, reader_for, type_in_name, with_defaults
 from roofline.models.fields import Fields
 from roofline.models.operation_builder import OperationBuilder
@@ -48,7 +48,7 @@ from roofline.models.weights import Weight, read_quantisation
 from roofline.ops.masks import CAUSAL, FULL
 from roofline.quantity import format_count
 from roofline.signatures import call, spelled, takes
-from roofline.sizes import Size, check, grouped, is_zero
+from roofline.sizes import check, grouped, is_zero
 from roofline.statements import Gap
 from roofline.work import Op, Tensor, Work
 
@@ -524,25 +524,22 @@ class Parameters(Block):
 
 @dataclass(frozen=True, slots=True)
 class Cache(Block):
-    """Keys and values, ``kept`` elements a token; each is used by ``queries`` heads, where that is known."""
+    """Keys and values, ``each`` elements a token; each is used by ``queries`` heads, where that is known."""
 
-    kept: int
+    each: int
     queries: int | None = None
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
-        return (Cached("keys and values", length * self.kept),)
-
-    def kv_per_token(self) -> float:
-        return self.kept
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        return (CachedTokens("keys and values", self.each),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
         read = []
         if not is_zero(step.past):
-            read.append(Tensor(builder.path("cache"), (step.batch, step.past, self.kept), step.kv, "kv"))
-        new = Tensor(builder.path("new"), (step.tokens, self.kept), step.kv, "kv")
+            read.append(Tensor(builder.path("cache"), (step.batch, step.past, self.each), step.kv, "kv"))
+        new = Tensor(builder.path("new"), (step.tokens, self.each), step.kv, "kv")
         pairs = (FULL if step.full else CAUSAL).pairs(step.new, step.length)
-        work = Work.flops("matrix", step.activations, 2 * step.batch * pairs * self.kept * (self.queries or 0))
+        work = Work.flops("matrix", step.activations, 2 * step.batch * pairs * self.each * (self.queries or 0))
         builder.add(Op("", "attention", work, (x, *read), (new,), {"pairs": pairs}), "")
         return x
 

@@ -20,7 +20,7 @@ from roofline.frozen import NamedTuple, Same, dataclass, fields, kept, once, rep
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import Quantisation, ServedAdapters, Storage, Weight, join_path, lies_in
 from roofline.sections import Section
-from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
+from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_array, is_number, is_symbol, is_zero, minimum
 from roofline.work import Tensor
 
 
@@ -34,6 +34,27 @@ class Cached(NamedTuple):
     elements: Size
     role: str = "kv"
     dtype: str = ""
+
+
+class CachedTokens(NamedTuple):
+    """Keys, values or latents of each token: ``each`` elements of every one, or of every ``rate`` of them together.
+
+    ``most`` is how many tokens are kept at most, where a window or a chunk needs no more. ``chooses`` tells the keys by
+    which an indexer picks others. ``dtype`` is as in :class:`Cached`.
+    """
+
+    name: str
+    each: Size
+    most: int | None = None
+    rate: int = 1
+    dtype: str = ""
+    chooses: bool = False
+
+    def of(self, length: Size) -> Cached:
+        """What is kept of a sequence of ``length`` tokens."""
+        entries = length if self.rate == 1 else floor_div(length, self.rate)
+        entries = entries if self.most is None else minimum(entries, self.most)
+        return Cached(self.name, entries * self.each, dtype=self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +84,25 @@ class Block:
         """Add the block's operations on ``x`` to ``builder`` and return their result."""
         return x
 
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        """Keys, values and latents that it keeps of each token."""
+        return ()
+
+    def attended(self) -> tuple[CachedTokens, ...]:
+        """Those that a token attends to: what the block keeps, and what an encoder makes and does not keep."""
+        return self.kept_per_token()
+
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
+        """What a sequence keeps however long it is: states, inputs of convolutions, what was made of a source."""
+        return ()
+
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
-        return ()
+        return (*(each.of(length) for each in self.kept_per_token()), *self.kept_per_sequence())
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full."""
-        return 0
-
-    def index_keys(self) -> tuple[Cached, ...]:
-        """Keys that one more token adds for the choice of keys, in formats of their own."""
-        return ()
+        return sum(exact_div(kept.each, kept.rate) for kept in self.kept_per_token() if not kept.chooses)
 
     def active(self) -> int:
         """Parameters that one token uses."""
@@ -468,11 +497,11 @@ class Model(Answer):
         >>> load("llama-2-7b").kv_bytes_per_token("bf16")
         524288
         """
-        kv, blocks = self._cache_format(dtype), [block for layer in self.layers for block in layer.blocks]
-        bits = sum(block.kv_per_token() for block in blocks) * kv.bits_per_element
-        for part in (part for block in blocks for part in block.index_keys()):
-            format_ = kv if dtype or not part.dtype else dtypes.get(part.dtype)
-            bits += part.elements * format_.bits_per_element
+        kv, bits = self._cache_format(dtype), 0.0
+        for layer, count in self.layer_counts():
+            for part in (part for block in layer.blocks for part in block.kept_per_token()):
+                format_ = kv if dtype or not part.dtype else dtypes.get(part.dtype)
+                bits += count * part.each * format_.bits_per_element / part.rate
         found = bits / 8
         return int(found) if found == int(found) else found
 
@@ -484,7 +513,7 @@ class Model(Answer):
         0
         """
         blocks = ((count, block) for layer, count in self.layer_counts() for block in layer.blocks)
-        kept = ((count, part) for count, block in blocks for part in block.cache(0) if part.role != "kv")
+        kept = ((count, part) for count, block in blocks for part in block.kept_per_sequence() if part.role != "kv")
         return sum(count * dtypes.get(part.dtype or self.dtype).nbytes(part.elements) for count, part in kept)
 
     @lru_cache(maxsize=KEPT)  # noqa: B019

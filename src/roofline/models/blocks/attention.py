@@ -22,7 +22,7 @@ from roofline import dtypes
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.models.description import Block, Cached, Model
+from roofline.models.description import Block, Cached, CachedTokens, Model
 from roofline.models.operation_builder import ForwardPass, OperationBuilder
 from roofline.models.weights import Weight, biases, norm_weights, where
 from roofline.ops.attention import AttentionSizes, attention, index_scores
@@ -114,17 +114,17 @@ def with_index_formats(model: Model, machine: Machine) -> Model:
 
 
 def index_keys(
-    indexer: Indexer | BlockIndexer | None, length: Size | None = None, name: str = "index keys"
-) -> tuple[Cached, ...]:
-    """The keys that an indexer keeps of ``length`` tokens, or of one on average; nothing where it takes a choice over.
+    indexer: Indexer | BlockIndexer | None, rate: int = 0, name: str = "index keys"
+) -> tuple[CachedTokens, ...]:
+    """The keys that an indexer keeps of tokens, or of ``rate`` together; nothing where it takes a choice over.
 
     Of a whole pool it keeps one key.
     """
     if indexer is None or indexer.shared:
         return ()
-    pool = getattr(indexer, "pool", 0) or 1
-    entries = exact_div(1, pool) if length is None else floor_div(length, pool) if pool > 1 else length
-    return (Cached(name, entries * indexer.width, dtype=indexer.dtype),)
+    return (
+        CachedTokens(name, indexer.width, None, rate or getattr(indexer, "pool", 0) or 1, indexer.dtype, chooses=True),
+    )
 
 
 def cached_index_keys(builder: OperationBuilder, indexer: Indexer | BlockIndexer) -> list[Tensor]:
@@ -354,32 +354,17 @@ class Attention(Block, keeps="keys"):
     def _keeps(self) -> bool:
         return self.causal and self.cached
 
-    def kv_per_token(self) -> float:
-        """Elements of keys and values that one more token adds while no window is full; an encoder keeps none."""
-        if not self._keeps or self.reads_kv_of:
-            return 0
-        return self.kv_heads * (self.key + self.value)
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        """Keys and values of each token; an encoder keeps none."""
+        return self.attended() if self._keeps and not self.reads_kv_of else ()
 
-    def index_keys(self) -> tuple[Cached, ...]:
-        return index_keys(self.indexer)
+    def attended(self) -> tuple[CachedTokens, ...]:
+        limit, widths = self.window or self.chunk, (("keys", self.key), ("values", self.value))
+        return *(CachedTokens(name, self.kv_heads * width, limit) for name, width in widths), *index_keys(self.indexer)
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
-        if not self._keeps or self.reads_kv_of:
-            return ()
-        limit = self.window or self.chunk
-        parts = self._of_tokens(length if limit is None else minimum(length, limit))
-        if self.kv_kernel:
-            parts.append(Cached("inputs", self.kv_per_token() * (self.kv_kernel - 1), "state"))
-        return *parts, *index_keys(self.indexer, length)
-
-    def passed(self, step: ForwardPass, chips: Size) -> tuple[Cached, ...]:
-        """Keys and values of a sequence whose AllGather brings each of the ``chips`` what it needs."""
-        tokens = tokens_passed(step, chips, window=self.window, chunk=self.chunk, causal=self.causal)
-        return *self._of_tokens(tokens), *index_keys(self.indexer, step.length)
-
-    def _of_tokens(self, tokens: Size) -> list[Cached]:
-        widths = (("keys", self.key), ("values", self.value))
-        return [Cached(name, tokens * self.kv_heads * width) for name, width in widths]
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
+        inputs = self.kv_per_token() * (self.kv_kernel - 1)
+        return (Cached("inputs", inputs, "state"),) if self.kv_kernel and self._keeps else ()
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step

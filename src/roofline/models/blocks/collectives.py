@@ -19,7 +19,8 @@ from typing import Any
 from roofline import dtypes
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import MeshAxis
-from roofline.models.description import Block, Cached
+from roofline.models.blocks.attention import tokens_passed
+from roofline.models.description import Block, Cached, CachedTokens
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.collectives.choice import Chooser
@@ -152,6 +153,14 @@ class SharedAttention(Block):
         found: tuple[Weight, ...] = self.inner.weights()
         return found
 
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        found: tuple[CachedTokens, ...] = self.inner.kept_per_token()
+        return found
+
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
+        found: tuple[Cached, ...] = self.inner.kept_per_sequence()
+        return found
+
     def send(self, builder: OperationBuilder, kind: str, nbytes: Size, part: str, x: Tensor | None = None) -> None:
         """Add a collective of the chips that share keys and values."""
         builder.add(collective_operation(kind, self.axes, nbytes, x, algorithm=self.algorithm), part)
@@ -179,17 +188,6 @@ class ContextParallelAttention(SharedAttention):
     Bhatia et al., arXiv:2507.07120 (decode).
     """
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
-        found: tuple[Cached, ...] = self.inner.cache(length)
-        return found
-
-    def kv_per_token(self) -> float:
-        return float(self.inner.kv_per_token())
-
-    def index_keys(self) -> tuple[Cached, ...]:
-        found: tuple[Cached, ...] = self.inner.index_keys()
-        return found
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add attention, the keys passed around before it, or the parts combined after it."""
         start = len(builder.ops)
@@ -212,7 +210,13 @@ class ContextParallelAttention(SharedAttention):
     def _passed(self, builder: OperationBuilder) -> tuple[list[Tensor], Op]:
         """What the other chips keep, part by part, and the message that brings it."""
         step = builder.step
-        kept: tuple[Cached, ...] = self.inner.passed(step, self.ways)
+        # of keys, values and latents those that each chip needs; all others whole
+        sees = ("window", "chunk", "causal")
+        tokens = tokens_passed(step, self.ways, **{n: getattr(self.inner, n) for n in sees if hasattr(self.inner, n)})
+        kept = [
+            each.of(step.length) if each.chooses or each.rate > 1 else Cached(each.name, tokens * each.each)
+            for each in self.inner.attended()
+        ]
         formats = [step.index_format(part.dtype) for part in kept]
         sizes = [dtypes.get(each).nbytes(step.batch * part.elements) for each, part in zip(formats, kept, strict=True)]
         self.send(builder, "AllGather", sum(sizes[1:], sizes[0]), "ring")
@@ -238,11 +242,8 @@ class KVParallelAttention(SharedAttention):
     As many FLOPs as without; 1/n of the cache. Source: vLLM, decode context parallelism; arXiv:2507.07120.
     """
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
-        return tuple(part._replace(elements=exact_div(part.elements, self.ways)) for part in self.inner.cache(length))
-
-    def kv_per_token(self) -> float:
-        return float(self.inner.kv_per_token() / self.ways)
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        return tuple(part._replace(each=exact_div(part.each, self.ways)) for part in self.inner.kept_per_token())
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add attention, and the messages before and after it."""

@@ -25,7 +25,7 @@ from math import isqrt
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.models.blocks.attention import Attention, attention_core
-from roofline.models.description import Block, Cached, Layer, Model
+from roofline.models.description import Block, Cached, CachedTokens, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, join_path, norm_weights, where
 from roofline.ops.basic import embedding
@@ -54,10 +54,10 @@ class CrossAttention(Attention):
             w._replace(shape=(w.shape[0], self.source_width)) if w.name in made else w for w in Attention.weights(self)
         )
 
-    def kv_per_token(self) -> float:
-        return 0  # keys and values are the source's, and stay as they are
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        return ()  # keys and values are the source's, and stay as they are
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         widths = (("keys of the source", self.key), ("values of the source", self.value))
         return tuple(Cached(name, self.source * self.kv_heads * width) for name, width in widths)
 
@@ -75,7 +75,7 @@ class CrossAttention(Attention):
         """Keys and values of the source: made in a prefill, else those that are kept."""
         step = builder.step
         if step.decoding or not is_zero(step.past):
-            names = [builder.path("cache", part.name) for part in CrossAttention.cache(self, 0)]
+            names = [builder.path("cache", part.name) for part in self.kept_per_sequence()]
             kept = [Tensor(name, (), step.kv, "kv") for name in names]
         else:
             (states,) = builder.from_earlier(_SOURCE)
@@ -91,11 +91,8 @@ class CrossAttention(Attention):
 class MergedAttention(CrossAttention):
     """Attention to the tokens before, and to the ``source``, by the same matrices under one softmax (T5Gemma 2)."""
 
-    def kv_per_token(self) -> float:
-        return Attention.kv_per_token(self)
-
-    def cache(self, length: Size) -> tuple[Cached, ...]:
-        return *Attention.cache(self, length), *CrossAttention.cache(self, length)
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        return Attention.kept_per_token(self)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         return Attention.run(self, builder, x)

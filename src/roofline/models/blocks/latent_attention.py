@@ -14,8 +14,8 @@ from typing import Any
 from roofline.frozen import dataclass, replace
 from roofline.models.blocks import attention
 from roofline.models.blocks.attention import Indexer
-from roofline.models.description import Block, Cached
-from roofline.models.operation_builder import ForwardPass, OperationBuilder
+from roofline.models.description import Block, CachedTokens
+from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, biases, norm_weights, where
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, sliding_window
@@ -112,21 +112,8 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
             ]
         return tuple(found)
 
-    def kv_per_token(self) -> float:
-        return self.rank + self.rotary
-
-    def index_keys(self) -> tuple[Cached, ...]:
-        return attention.index_keys(self.indexer)
-
-    def cache(self, length: Size) -> tuple[Cached, ...]:
-        kept = length if self.window is None else minimum(length, self.window)
-        return Cached("latents", kept * (self.rank + self.rotary)), *attention.index_keys(self.indexer, length)
-
-    def passed(self, step: ForwardPass, chips: Size) -> tuple[Cached, ...]:
-        """Latents of a sequence whose AllGather brings each of the ``chips`` what it needs."""
-        latents, *others = self.cache(step.length)
-        tokens = attention.tokens_passed(step, chips, window=self.window)
-        return latents._replace(elements=tokens * (self.rank + self.rotary)), *others
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        return CachedTokens("latents", self.rank + self.rotary, self.window), *attention.index_keys(self.indexer)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
@@ -335,26 +322,13 @@ class CompressedAttention(Block, keeps="keys"):
             Weight(f"{module}.kv_norm", (width,), "norm"),
         ]
 
-    def kv_per_token(self) -> float:
-        return self.width + (self.width / self.rate if self.rate else 0)
-
-    def index_keys(self) -> tuple[Cached, ...]:
-        """Keys that one more token adds for the choice of entries."""
-        return tuple(part._replace(elements=part.elements / self.rate) for part in attention.index_keys(self.indexer))
-
-    def cache(self, length: Size) -> tuple[Cached, ...]:
-        parts = [Cached("window", minimum(length, self.window) * self.width)]
-        if self.rate:
-            entries = floor_div(length, self.rate)
-            parts.append(Cached("entries", entries * self.width))
-            parts += attention.index_keys(self.indexer, entries, "index entries")
-        return tuple(parts)
-
-    def passed(self, step: ForwardPass, chips: Size) -> tuple[Cached, ...]:
-        """What of a sequence an AllGather brings each of the ``chips``: its window's tokens, and all entries."""
-        window, *entries = self.cache(step.length)
-        tokens = attention.tokens_passed(step, chips, window=self.window)
-        return window._replace(elements=tokens * self.width), *entries
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        """Tokens of the window, entries, and keys by which entries are chosen."""
+        window = CachedTokens("window", self.width, self.window)
+        if not self.rate:
+            return (window,)
+        chosen_by = attention.index_keys(self.indexer, self.rate, "index entries")
+        return window, CachedTokens("entries", self.width, rate=self.rate), *chosen_by
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step

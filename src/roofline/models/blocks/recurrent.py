@@ -25,7 +25,6 @@ from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, biases, where
 from roofline.ops.recurrent import gated_scan, linear_recurrence, selective_scan
-from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
 
@@ -85,7 +84,7 @@ class GatedDeltaNet(Block, keeps="state"):
             Weight("out_proj", (self.inputs, out)),
         )
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return kept_states(self.value_heads * self.key * self.value, self.state, self.channels * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -150,7 +149,7 @@ class Mamba2(Block, keeps="state"):
             *where(self.out_bias, Weight("out_proj.bias", (self.inputs,), "bias")),
         )
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return kept_states(self.inner * self.state_size, self.state, self.channels * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -209,7 +208,7 @@ class KimiDeltaAttention(Block, keeps="state"):
             Weight("o_proj", (self.inputs, self.inner)),
         )
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return kept_states(self.inner * self.head, self.state, 3 * self.inner * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -258,7 +257,7 @@ class LightningAttention(Block, keeps="state"):
             Weight("out_proj", (self.inputs, inner)),
         )
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return (Cached("state", self.heads * self.head**2, "state", self.state),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -325,7 +324,7 @@ class Mamba1(Block, keeps="state"):
         widths = {"dt": self.rank, "b": self.state_size, "c": self.state_size} if self.norms else {}
         return {f"{name}_layernorm": width for name, width in widths.items()}
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return kept_states(self.inner * self.state_size, self.state, self.inner * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -382,7 +381,7 @@ class RealGatedRecurrence(Block, keeps="state"):
         ]
         return (*found, *biases(found), Weight("rg_lru.recurrent_param", (self.width,), "other"))
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return kept_states(self.width, "fp32", self.width * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -413,7 +412,7 @@ class ResidualConvolution(Block, keeps="state", runs_whole=True):
     def weights(self) -> tuple[Weight, ...]:
         return (Weight("conv1d", (self.width, 1, self.kernel), "other"),)
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return (Cached("inputs", self.width * (self.kernel - 1), "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -445,7 +444,7 @@ class ShortConvolution(Block, keeps="state"):
         ]
         return (*found, *where(self.bias, *biases(found)))
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return (Cached("inputs", self.width * (self.kernel - 1), "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -493,7 +492,7 @@ class TimeMix(Block, keeps="state"):
             Weight("output", (self.inputs, self.hidden)),
         )
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return kept_states(3 * self.hidden, "fp32", self.inputs)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -525,7 +524,7 @@ class ChannelMix(Block, keeps="state"):
             Weight("value", (self.inputs, self.hidden)),
         )
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         return (Cached("inputs", self.inputs, "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from roofline.frozen import dataclass
 from roofline.models.blocks.feed_forward import ACTIVATIONS
-from roofline.models.description import Block, Cached, Layer
+from roofline.models.description import Block, Cached, CachedTokens, Layer
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, where
 from roofline.ops.basic import embedding
-from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
 
@@ -103,11 +102,11 @@ class ParallelBranches(Block):
     def active(self) -> int:
         return sum(block.active() for branch in self.branches for block in branch)
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
-        return tuple(part for branch in self.branches for block in branch for part in block.cache(length))
+    def kept_per_token(self) -> tuple[CachedTokens, ...]:
+        return tuple(each for branch in self.branches for block in branch for each in block.kept_per_token())
 
-    def kv_per_token(self) -> float:
-        return sum(block.kv_per_token() for branch in self.branches for block in branch)
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
+        return tuple(each for branch in self.branches for block in branch for each in block.kept_per_sequence())
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         ends = []
@@ -347,7 +346,7 @@ class HashedEmbedding(StreamBlock):
         rows, each = self.table
         return sum(weight.elements for weight in self.weights()) - (rows - self.heads) * each
 
-    def cache(self, length: Size) -> tuple[Cached, ...]:
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
         """The last inputs of the convolution."""
         return (Cached("inputs", self.streams * self.width * (self.kernel - 1) * self.words, "state"),)
 
