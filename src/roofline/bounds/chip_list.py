@@ -17,7 +17,7 @@ from typing import Any, Literal, SupportsIndex, overload
 
 from roofline import dtypes
 from roofline.answers import Answer, Fact
-from roofline.bounds.comparison import MARK, aligned, best_of, fact_row
+from roofline.bounds.comparison import MARK, aligned, best_of, fact_cells
 from roofline.bounds.ridges import MIXES, rules_of_thumb, run_wider
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field
@@ -100,7 +100,8 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
             yield Sentences((wider,), "quiet", indent=4)
     if machine.warnings:
         yield from (BLANK, Sentences(machine.warnings, "warning"))
-    notes = [*machine.notes, *_accumulation(machine)]
+    twice = [name.removesuffix("_acc16") for unit in machine.units for name in unit.peaks if name.endswith("_acc16")]
+    notes = [*machine.notes, *(f"{name} accumulates in fp32, {name}_acc16 in fp16" for name in twice)]
     if notes:
         yield from (BLANK, Sentences(notes, "quiet"))
 
@@ -146,7 +147,7 @@ def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
                 cells[at] = Fact(name, f"runs in {wider[left]}")
                 said[name] = tuple(cells)
     ordered = sorted(said, key=lambda name: _place(next(fact for fact in said[name] if fact is not None)))
-    rows = [fact_row(names, name, said[name], best_of(names, said[name])) for name in ordered]
+    rows = [Row((name, *fact_cells(names, said[name], best_of(names, said[name])))) for name in ordered]
     yield Table((Column(wrap="words"), *figures(*names)), rows, "chips", gap=4, head_tone="strong")
     yield Sentences((f"{MARK} best of its row; dense peaks, one-way bandwidths; blank: no source",), "quiet")
 
@@ -215,13 +216,6 @@ def _order(machine: Machine, path: str) -> tuple[int, str]:
     parts = [unit.name for unit in machine.units] + [memory.name for memory in machine.memories]
     parts += [link.name for link in machine.links]
     return (parts.index(name) if name in parts else len(parts), path)
-
-
-def _accumulation(machine: Machine) -> list[str]:
-    """What the formats are that a chip has two peaks of."""
-    peaks = (name for unit in machine.units for name in unit.peaks)
-    twice = [name.removesuffix("_acc16") for name in peaks if name.endswith("_acc16")]
-    return [f"{name} accumulates in fp32, {name}_acc16 in fp16" for name in twice]
 
 
 def chip_data(machine: Machine) -> dict[str, Any]:

@@ -286,14 +286,14 @@ class Formula(Answer):
 
         By one pass through the forms: at one point that is shorter than to compile them.
         """
-        self._check_point()
+        at = self._at_point()
         if self.ways:
             here = [way for way in self.ways if way.is_case_of(self.point)] or self.ways
             every = [way.values() for way in here]
             least = min(values["lower"] for values in every) * (1 + TIE)
             return next((values for values in every if values["lower"] <= least), every[0])
         times = {f"time.{name}": time for name, time in self.in_letters().items()}
-        found = values_at({**self.forms, **times}, self._at_point(), self.definitions)
+        found = values_at({**self.forms, **times}, at, self.definitions)
         if times:
             busy = [found[name] for name in times]
             found = {"lower": max(busy), "upper": sum(busy), **found}
@@ -329,15 +329,11 @@ class Formula(Answer):
         found = {name: elasticities(self.bound_form(name), self._at_point(), self.definitions) for name in BOUNDS}
         return {name: {str(x): each for x, each in of.items()} for name, of in found.items()}
 
-    def _check_point(self) -> None:
-        """Refuse a point that lacks a size."""
+    def _at_point(self) -> dict[Any, float]:
+        """Sizes and rates at the point; one that lacks a size is refused."""
         missing = ", ".join(name for name in self.sizes if name not in self.point)
         if missing:
             raise SizeError(f"the formula has no value of {missing}", hint="give sizes: found(B=64)['lower']")
-
-    def _at_point(self) -> dict[Any, float]:
-        """Sizes and rates at the point."""
-        self._check_point()
         return self._known | self._rates
 
     @property
@@ -960,10 +956,12 @@ def formula_of(
     for name, value in (point or {}).items():
         if name in sizes and not (name in from_zero and value == 0):
             check(name, value)
+    # a traced program takes the branch that it took
+    branches = [each for said in bound.assumptions if isinstance(said, SizeCondition) for each in said.holds]
     return Formula(
         expression=bound.expression, machine=bound.machine, letters=sizes, rates=rates, terms=tuple(terms),
         point={name: value for name, value in (point or {}).items() if name in sizes},
-        forms=everything, conditions=(*conditions, *_said_conditions(bound)), runs=tuple(runs),
+        forms=everything, conditions=(*conditions, *(ValidRange(*each) for each in branches)), runs=tuple(runs),
         from_zero=tuple(name for name in from_zero if name in sizes), said=tuple(said),
         assumptions=bound.assumptions, incomplete=bound.incomplete, definitions=short,
     )  # fmt: skip
@@ -988,13 +986,6 @@ def _of_slowest(slowest: Sequence[tuple[Any, Bound]], short: Definitions) -> tup
         return {name: forms[0] if len({*forms}) == 1 else of_largest(keys, forms) for name, forms in every.items()}
 
     return chosen([bound.times for _, bound in slowest]), chosen([columns_of(bound) for _, bound in slowest])
-
-
-def _said_conditions(bound: Bound) -> Iterator[ValidRange]:
-    """What an answer says of the sizes that it holds for: a traced program takes the branch that it took."""
-    for said in bound.assumptions:
-        if isinstance(said, SizeCondition):
-            yield from (ValidRange(holds, reason) for holds, reason in said.holds)
 
 
 def fastest(ways: Sequence[Formula]) -> Formula:

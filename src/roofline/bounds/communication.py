@@ -249,10 +249,10 @@ class Communication(Comparable):
         >>> round(comm("allreduce", bytes=1e9, on="h100:8").beside("437.5 GB/s").bound.measured * 1e3, 6)
         4.0
         """
-        reached = _bus_rate(measured)
-        if reached is None or is_array(self.time) or is_symbol(self.time):
-            return replace(self, bound=self.bound.beside(measured))
-        return replace(self, bound=self.bound.beside(float(self._sent_at_least) / reached))
+        is_rate = isinstance(measured, str) and ("/s" in measured or measured.lower().endswith("bps"))
+        if is_rate and not is_array(self.time) and not is_symbol(self.time):
+            measured = float(self._sent_at_least) / parse(measured, "B/s")
+        return replace(self, bound=self.bound.beside(measured))
 
     @property
     def row(self) -> AlgorithmCost:
@@ -511,13 +511,6 @@ def _without_switches(found: Communication) -> AlgorithmCost | None:
     if not found.reducing or found.algorithm not in BY_SWITCHES or not possible:
         return None
     return min(possible, key=lambda row: (float(row.time), float(row.hops)))
-
-
-def _bus_rate(measured: Any) -> float | None:
-    """The bytes a second that text says, as nccl-tests print ``busbw``; None for anything else, which is a time."""
-    if not isinstance(measured, str) or not ("/s" in measured or measured.lower().endswith("bps")):
-        return None
-    return parse(measured, "B/s")
 
 
 def _reached_in_words(found: Communication, took: Size) -> str:

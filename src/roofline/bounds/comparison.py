@@ -486,7 +486,7 @@ class SideBySide(Answer):
             facts = said if one else tuple(fact and fact._replace(better="") for fact in said)
             if any(fact is not None and fact.is_shown for fact in facts):
                 best, part = self.best(name) if one else (), self.partial.get(name, ())
-                found[name] = fact_row(self.names, name, facts, best, part).cells[1:]
+                found[name] = fact_cells(self.names, facts, best, part)
                 if name == self.headline and len(self.names) > 1 and self.ranked and one:
                     found[TIMES_THE_LEAST] = self.ratio_cells()
         return found
@@ -697,12 +697,11 @@ class SideBySide(Answer):
     def decided(self) -> list[bool]:
         """Whether each stands in its place: timed whole, or worse by what is timed, or better up to a known hop."""
         contests = [self.headline, *self.ranked_costs()] if self.ranked and len({*self.policies}) == 1 else []
-        open_ = [self.challengers(name) for name in contests]
         if not contests or None in map(self.best_whole, contests):
             return [not gaps for gaps in self.untimed]
-        pairs = [(name, of) for name, of in zip(contests, open_, strict=True)]
+        open_ = {name: self.challengers(name) for name in contests}
         return [
-            not gaps or all(of[at] is None or name in self._break_evens[at] for name, of in pairs)
+            not gaps or all(of[at] is None or name in self._break_evens[at] for name, of in open_.items())
             for at, gaps in enumerate(self.untimed)
         ]
 
@@ -1198,15 +1197,11 @@ def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ..
     return close if len(close) < len(found) else ()
 
 
-def fact_row(
-    names: Sequence[str],
-    name: str,
-    facts: Sequence[Fact | None],
-    best: Collection[str],
-    partial: Sequence[Fact | None] = (),
-) -> Row:
-    """A fact as a row, the ``best`` marked; ``partial`` are those of the part that is timed."""
-    cells: list[Any] = [name]
+def fact_cells(
+    names: Sequence[str], facts: Sequence[Fact | None], best: Collection[str], partial: Sequence[Fact | None] = ()
+) -> list[Cell]:
+    """What answers say of a fact, the ``best`` marked; ``partial`` are those of the part that is timed."""
+    cells: list[Cell] = []
     for who, fact, part in zip(names, facts, partial or (None,) * len(facts), strict=True):
         if part is not None and is_number(part.value):
             cells.append(Amount(float(part.value), part.unit, f"{_side(part)} {_written(part)}"))
@@ -1223,7 +1218,7 @@ def fact_row(
             if isinstance(fact.value, str)
             else Amount(float(fact.value), fact.unit, text, fact.source)
         )
-    return Row(tuple(cells))
+    return cells
 
 
 def _written(fact: Fact) -> str:
@@ -1372,7 +1367,7 @@ class SideBySideBySize(Answer):
         for sizes, one in zip(self.sizes, self.each, strict=True):
             facts = one.facts.get(name, (None,) * len(self.names))
             is_room = any(fact is not None and fact.unit == "B" for fact in facts)
-            cells = fact_row(self.names, name, facts, one.best(name), one.partial.get(name, ())).cells[1:]
+            cells = fact_cells(self.names, facts, one.best(name), one.partial.get(name, ()))
             pairs = zip(cells, one.obstacles, strict=True)
             rows.append(self._row(sizes, [_with_obstacle(cell, None if is_room else each) for cell, each in pairs]))
         return Table(self._columns(), rows, name)
@@ -1537,12 +1532,8 @@ def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
     """The same answers, with the latency at which one that lacks it is as good as the best that is timed whole."""
 
     @cache  # a time and what it costs are at the same latencies
-    def asked(at: int, figures: tuple[str, ...], latency: float) -> tuple[list[Fact], str]:
-        answer = again(at, dict.fromkeys(figures, latency))
-        return list(answer.facts()), _way(answer)
-
-    def facts(at: int, figures: tuple[str, ...], latency: float) -> list[Fact]:
-        return asked(at, figures, latency)[0]
+    def asked(at: int, figures: tuple[str, ...], latency: float) -> Any:
+        return again(at, dict.fromkeys(figures, latency))
 
     contests = found.parts.values() if isinstance(found, SideBySideByWork) else [found]
     at_of: list[dict[str, float]] = [{} for _ in found.names]
@@ -1551,10 +1542,10 @@ def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
         places = [next(at for at, each in enumerate(found.answers) if each is answer) for answer in one.answers]
         for name in (one.headline, *one.ranked_costs()) if len(set(one.policies)) == 1 else ():
             for at, of_each in zip(places, one.challengers(name), strict=True):
-                longest = None if of_each is None else _break_even(one, name, partial(facts, at, tuple(of_each)))
+                again_at = partial(asked, at, tuple(of_each or ()))
+                longest = None if of_each is None else _break_even(one, name, again_at)
                 if longest is not None:
-                    at_of[at][name] = longest
-                    ways[at][name] = asked(at, tuple(of_each or ()), longest)[1]
+                    at_of[at][name], ways[at][name] = longest, _way(again_at(longest))
     return replace(found, break_evens=tuple(at_of), ways=tuple(ways)) if any(at_of) else found
 
 
@@ -1573,7 +1564,7 @@ def _way(answer: Any) -> str:
     return f"then by {in_a_row(list(names))}, in {hops:,} hops" if names and is_number(hops) else ""
 
 
-def _break_even(found: SideBySide, name: str, facts: Callable[[float], list[Fact]]) -> float | None:
+def _break_even(found: SideBySide, name: str, asked: Callable[[float], Comparable]) -> float | None:
     """The latency at which a fact is that of the best that is timed whole, between two that are better and worse.
 
     Times are straight lines in it, piece by piece: the next one tried is where that through both ends crosses, with an
@@ -1583,7 +1574,7 @@ def _break_even(found: SideBySide, name: str, facts: Callable[[float], list[Fact
 
     def worse(latency: float) -> float | None:
         try:
-            fact = next((fact for fact in facts(latency) if fact.name == name), None)
+            fact = next((fact for fact in asked(latency).facts() if fact.name == name), None)
         except RooflineError:
             return None
         if fact is None or not best or not is_number(fact.value) or not fact.value:

@@ -476,17 +476,17 @@ def scaling(
     most = any(not rises(held / link, x) for link in links)
     if wanted == condition.unknown and condition.per:
         form = form / ways
-    routed = _routed(form, condition, wanted, beside, ways, asked)
+    form, what, picked, said, batch = _routed(form, condition, wanted, beside, ways, asked)
     found = evaluate_form(
-        routed.form, {**known, **routed.known}, symbolic, {},
-        name=name, says=condition.says, what=routed.what, question=asked, algorithm=algorithm, at_most=most,
+        form, {**known, **picked}, symbolic, {},
+        name=name, says=condition.says, what=what, question=asked, algorithm=algorithm, at_most=most,
         assumptions=(
-            *routed.said, *_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network),
+            *said, *_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network),
             *([condition.apart] if condition.apart and wanted == condition.unknown else []),
         ),
     )  # fmt: skip
     beyond = inner_link_limit(wanted, found.value, asked.machine, unit) if wanted in opened else ()
-    return replace(found, assumptions=(*beyond, *found.assumptions), batch=routed.batch(found.value))
+    return replace(found, assumptions=(*beyond, *found.assumptions), batch=batch(found.value))
 
 
 def _open_axes(axes: Mapping[str, Any], wanted: str, condition: Condition, machine: Machine) -> list[str]:
@@ -525,20 +525,13 @@ def _beside(asked: Question, condition: Condition, wanted: str) -> tuple[Questio
     return asked.vary(sizes={name: size for name, size in asked.sizes.items() if name not in beside}), beside
 
 
-class _Routed(NamedTuple):
-    """A closed form with what k of E experts do to it; ``batch`` is that of all chips, by what is needed on each."""
-
-    form: Any
-    what: str
-    known: Mapping[Any, Any]
-    said: tuple[str, ...]
-    batch: Callable[[Any], Batch | None]
-
-
 def _routed(
     form: Any, condition: Condition, wanted: str, beside: Mapping[str, Any], ways: Any, asked: Question
-) -> _Routed:
-    """Let k of E experts count: the batch is one of all tokens, and a chip (or node) of several is sent to once."""
+) -> tuple[Any, str, Mapping[Any, Any], tuple[str, ...], Callable[[Any], Batch | None]]:
+    """Let k of E experts count: the batch is one of all tokens, and a chip (or node) of several is sent to once.
+
+    Returns the form, what it is of, the number of ``k``, what is said, and what makes the batch of all chips.
+    """
     what = condition.what if wanted == condition.unknown else wanted
     known: dict[Any, Any] = {}
     said: tuple[str, ...] = ()
@@ -560,7 +553,7 @@ def _routed(
         found = Batch.of(value, chips, tokens, asked.machine, alone=condition.hides == "weights") if counted else None
         return replace(found, pods=None, unit="slice") if found is not None and condition.link else found
 
-    return _Routed(form, what, known, said, batch)
+    return form, what, known, said, batch
 
 
 def _sent_once(form: Any, picks: int, chips: Any, machine: Machine) -> tuple[Any, tuple[str, ...]]:

@@ -35,6 +35,7 @@ from roofline.errors import InputError, quoted, suggest
 from roofline.files import check_place
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
+from roofline.quantity import in_a_row
 from roofline.signatures import check_methods
 
 #: File endings a chart can be saved under.
@@ -163,8 +164,7 @@ def joined(names: Sequence[str]) -> str:
     >>> joined(["H100"]), joined(["H100", "A100"]), joined(["a", "b", "c", "a"])
     ('H100', 'H100 and A100', 'a, b and c')
     """
-    listed = list(dict.fromkeys(names))
-    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+    return in_a_row(dict.fromkeys(names))
 
 
 def machines_said(machines: Sequence[Machine]) -> str:

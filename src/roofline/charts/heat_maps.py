@@ -124,7 +124,58 @@ class HeatMap:
 
     def __call__(self) -> Chart:
         """Draw it."""
-        return _heat_map(self.plane, self.column, self.what)
+        plane, column = self.plane, self.column
+        table, of_limits = plane.table, column == "bound_by" or bool(plane.chosen)
+        across, up = spread(len(plane.columns), MOST_CELLS), spread(len(plane.rows), MOST_CELLS)
+        pairs = {(x, y): int(plane.at[a, b]) for x, a in enumerate(across) for y, b in enumerate(up)}
+        drawn = [row for row in pairs.values() if row >= 0]
+        values, limits, fits = (_in_rows(table, name, drawn) for name in (column, "bound_by", "fits"))
+        if plane.chosen:
+            values, told_of = _choices(plane, drawn), _in_rows(table, "lower", drawn)
+        says = "is the fastest" if plane.chosen else "binds"
+        places = {place: row for place, row in pairs.items() if row >= 0 and _is_known(values[row])}
+        named = values if plane.chosen else limits
+        binding = {place: named[row] for place, row in places.items() if named}
+        of_kind = partial(_of_limits, says=says) if of_limits else _of_values
+        shown = list(map(values.__getitem__, places.values()))
+        fitting = shown if of_limits else [values[row] for row in places.values() if fits.get(row, True)]
+        shades, part = of_kind(fitting or shown, column)
+        texts = _region_texts(binding, says) if of_limits else _cell_texts(plane, places, values, binding, column)
+        cells = []
+        for place, row in places.items():
+            ends = (plane.columns[across[place[0]]], plane.rows[up[place[1]]])
+            pair = ", ".join(
+                plane.said(name, value) for name, value in zip((plane.across, plane.up), ends, strict=True)
+            )
+            figure = _figure(values[row], column)
+            told = (
+                [f"{figure} {says}", _figure(told_of[row], "lower")] if plane.chosen else [] if of_limits else [figure]
+            )
+            told += [f"{limits[row]} binds"] if limits else []
+            beyond = fits.get(row) is not None and not fits[row]
+            label = f"{pair}: {', '.join(told)}{', does not fit' * beyond}"
+            number = 0.0 if of_limits else float(values[row])
+            shade, text = shades(values[row]), texts.get(place, "")
+            cells.append(HeatCell(label, *place, number, shade, part(values[row]), text, beyond, figure))
+        names = list(dict.fromkeys(binding.values()))
+        border = f"border of {joined(names)}" if names else ""
+        lines = [
+            Line(border, tuple(float(x) for x, _ in path), tuple(float(y) for _, y in path), "ceiling", NEUTRAL)
+            for path in _borders(binding)
+        ]
+        return Chart(
+            kind="heatmap",
+            title=_title(plane, self.what),
+            subtitle=_subtitle(plane),
+            x=_axis(plane.across, [plane.columns[at] for at in across]),
+            y=_axis(plane.up, [plane.rows[at] for at in up]),
+            marks=(*cells, *lines),
+            notes=(
+                *_thinned(plane, len(across), len(up)),
+                *[BLANK] * (len(places) < len(pairs)),
+                *(line if name == "assumes" else f"{name}: {line}" for name, line in table.remarks()),
+            ),
+        )
 
 
 def columns_drawn(kind: str, picture: Callable[[], Chart]) -> Sequence[str]:
@@ -145,56 +196,6 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
     drawn |= {kind: (name, _called(name).capitalize()) for kind, name in named.items()}
     maps = {kind: HeatMap(plane, *each) for kind, each in drawn.items() if _is_told(table, each[0])}
     return {**maps, **curves} if plane.is_dense else {**curves, **maps}
-
-
-def _heat_map(plane: _Plane, column: str, what: str) -> Chart:
-    table, of_limits = plane.table, column == "bound_by" or bool(plane.chosen)
-    across, up = spread(len(plane.columns), MOST_CELLS), spread(len(plane.rows), MOST_CELLS)
-    pairs = {(x, y): int(plane.at[a, b]) for x, a in enumerate(across) for y, b in enumerate(up)}
-    drawn = [row for row in pairs.values() if row >= 0]
-    values, limits, fits = (_in_rows(table, name, drawn) for name in (column, "bound_by", "fits"))
-    if plane.chosen:
-        values, told_of = _choices(plane, drawn), _in_rows(table, "lower", drawn)
-    says = "is the fastest" if plane.chosen else "binds"
-    places = {place: row for place, row in pairs.items() if row >= 0 and _is_known(values[row])}
-    named = values if plane.chosen else limits
-    binding = {place: named[row] for place, row in places.items() if named}
-    of_kind = partial(_of_limits, says=says) if of_limits else _of_values
-    shown = list(map(values.__getitem__, places.values()))
-    fitting = shown if of_limits else [values[row] for row in places.values() if fits.get(row, True)]
-    shades, part = of_kind(fitting or shown, column)
-    texts = _region_texts(binding, says) if of_limits else _cell_texts(plane, places, values, binding, column)
-    cells = []
-    for place, row in places.items():
-        ends = (plane.columns[across[place[0]]], plane.rows[up[place[1]]])
-        pair = ", ".join(plane.said(name, value) for name, value in zip((plane.across, plane.up), ends, strict=True))
-        figure = _figure(values[row], column)
-        told = [f"{figure} {says}", _figure(told_of[row], "lower")] if plane.chosen else [] if of_limits else [figure]
-        told += [f"{limits[row]} binds"] if limits else []
-        beyond = fits.get(row) is not None and not fits[row]
-        label = f"{pair}: {', '.join(told)}{', does not fit' * beyond}"
-        number = 0.0 if of_limits else float(values[row])
-        shade, text = shades(values[row]), texts.get(place, "")
-        cells.append(HeatCell(label, *place, number, shade, part(values[row]), text, beyond, figure))
-    names = list(dict.fromkeys(binding.values()))
-    border = f"border of {joined(names)}" if names else ""
-    lines = [
-        Line(border, tuple(float(x) for x, _ in path), tuple(float(y) for _, y in path), "ceiling", NEUTRAL)
-        for path in _borders(binding)
-    ]
-    return Chart(
-        kind="heatmap",
-        title=_title(plane, what),
-        subtitle=_subtitle(plane),
-        x=_axis(plane.across, [plane.columns[at] for at in across]),
-        y=_axis(plane.up, [plane.rows[at] for at in up]),
-        marks=(*cells, *lines),
-        notes=(
-            *_thinned(plane, len(across), len(up)),
-            *[BLANK] * (len(places) < len(pairs)),
-            *(line if name == "assumes" else f"{name}: {line}" for name, line in table.remarks()),
-        ),
-    )
 
 
 def _plane(table: Columns) -> _Plane | None:
