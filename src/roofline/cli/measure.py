@@ -245,7 +245,11 @@ def calibrate_command(file: str | None, output: str | None, as_json: bool, **opt
 
     with working("fitting"):
         found = calibrate(file, **options)
-    _show_saved(found, output, as_json)
+    if output is not None:
+        found.save(output)
+    show_answer(found, as_json)
+    if output is not None:
+        wrote(output)
 
 
 @command_named("accuracy")
@@ -256,10 +260,9 @@ def calibrate_command(file: str | None, output: str | None, as_json: bool, **opt
     option("library", default=None, show_default=False),
     option("constants"),
     option("constants", words="--runs", older="--data", name="runs", multiple=False),
-    option("output-file", name="output", help="Write every group to a file: .csv, .json, .txt."),
     option("json"),
 )
-def accuracy_command(chip: str | None, runs: str | None, output: str | None, as_json: bool, **picked: Any) -> None:
+def accuracy_command(chip: str | None, runs: str | None, as_json: bool, **picked: Any) -> None:
     """How far estimates are from measurements that were not fitted, by chip, library, kind of kernel and format.
 
     \b
@@ -270,14 +273,4 @@ def accuracy_command(chip: str | None, runs: str | None, output: str | None, as_
     from roofline.estimates import accuracy
 
     with working("reading runs"):
-        found = accuracy(chip, runs=runs, **picked)
-    _show_saved(found, output, as_json)
-
-
-def _show_saved(found: Any, output: str | None, as_json: bool) -> None:
-    """Show an answer, written to a file before where one is named, and say so."""
-    if output is not None:
-        found.save(output)
-    show_answer(found, as_json)
-    if output is not None:
-        wrote(output)
+        show_answer(accuracy(chip, runs=runs, **picked), as_json)
