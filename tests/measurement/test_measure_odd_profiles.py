@@ -106,7 +106,7 @@ def test_views_that_nothing_calls_are_time_too(tmp_path):
 def test_the_split_counts_what_has_no_rule(tmp_path, machine):
     found = read_profile(written(tmp_path, RECURRENT))
     points = points_of(found.runs, machine)
-    shares = {name: share for name, _, share in time_by_operation(points, found.unpriced)}
+    shares = {name: share for name, _, share in time_by_operation(found.runs, found.unpriced)}
     assert shares["aten::recurrent"] == pytest.approx(950 / 1150)
     assert sum(shares.values()) == pytest.approx(1)
     bars = [bar for bar in split_chart(points, unpriced=found.unpriced).bars if bar.part == RULELESS]

@@ -150,7 +150,7 @@ def test_a_run_that_only_moves_or_only_computes_is_a_point(machine):
 
 def test_time_is_split_by_operation(machine):
     runs = [Measured("a", 1e9, 1e9, 1.0), Measured("b", 1e9, 1e9, 2.0), Measured("a", 1e9, 1e9, 3.0)]
-    assert time_by_operation(points_of(runs, machine)) == [
+    assert time_by_operation(runs) == [
         ("a", 4.0, pytest.approx(2 / 3)),
         ("b", 2.0, pytest.approx(1 / 3)),
     ]

@@ -63,7 +63,7 @@ def test_equal_calls_stand_in_one_row_with_their_number_and_their_time_in_all(tm
     (layer, _) = found
     assert layer.run.seconds == pytest.approx(layer.run.in_all / 32)
     assert layer.lost == pytest.approx(32 * (layer.run.seconds - float(layer.bound.lower)))
-    assert sum(seconds for _, seconds, _ in time_by_operation(found)) == pytest.approx(4.876e-3)
+    assert sum(seconds for _, seconds, _ in time_by_operation(point.run for point in found)) == pytest.approx(4.876e-3)
     assert main(["profile", str(path), "--on", "spr", "--top", "1", "--csv", str(tmp_path / "runs.csv")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "operation calls in all time at best" in shown

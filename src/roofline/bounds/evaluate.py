@@ -33,7 +33,7 @@ from roofline.hardware.rate import rates
 from roofline.lazy import np, sympy
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
-from roofline.sizes import Size, check, is_array, maximum
+from roofline.sizes import Size, check, is_array, maximum, sums_by_name
 from roofline.statements import Assumption, Gap
 from roofline.work import Key, Op, Work
 
@@ -104,7 +104,7 @@ def bound_of_work(
         part = price_op(op, (op.work + load) * op.repeat, machine, rates_of, missing, kernel)
         parts.append(part)
         notes.update(dict.fromkeys(Assumption("rates", use.rate.note) for use in part.uses if use.rate.note))
-    times = _total(part.times for part in parts)
+    times = sums_by_name(time for part in parts for time in part.times.items())
     if not times:
         raise UntimedError(_nothing_timed(machine, missing))
     lower, upper = maximum(*times.values()), sum(times.values())
@@ -117,7 +117,7 @@ def bound_of_work(
     moved_bytes = sum(loaded.values())
     return Bound(
         expression=expression, machine=machine, sizes=dict(sizes or {}), flops=flops,
-        flops_by=_total([{f"{u.resource}/{u.dtype}": u.amount} for u in uses if u.quantity == "flops"]),
+        flops_by=sums_by_name((f"{u.resource}/{u.dtype}", u.amount) for u in uses if u.quantity == "flops"),
         bytes=loaded, wire=_amounts(uses, "wire"), intensity=ratio(flops, moved_bytes),
         critical_intensity=_ridge(flops, compute, moved_bytes, memory_time),
         times=times, lower=lower, op_by_op=one_after_another(parts), upper=upper, bound_by=binding(times),
@@ -143,18 +143,8 @@ def price_op(
         for found in all_rates:
             dtype, part = found.dtype or key.dtype, amount * found.share
             uses.append(ResourceUse(found.resource, key.quantity, key.place, dtype, part, found, part / found.value))
-    times: dict[str, Size] = {}
-    for use in uses:
-        times[use.resource] = times[use.resource] + use.time if use.resource in times else use.time
+    times = sums_by_name((use.resource, use.time) for use in uses)
     return OpBound(op, tuple(uses), times, maximum(*times.values()), sum(times.values()), kernel)
-
-
-def _total(many: Iterable[Mapping[str, Size]]) -> dict[str, Size]:
-    found: dict[str, Size] = {}
-    for times in many:
-        for name, time in times.items():
-            found[name] = found[name] + time if name in found else time
-    return found
 
 
 def _merge(uses: Any) -> tuple[ResourceUse, ...]:
@@ -167,7 +157,7 @@ def _merge(uses: Any) -> tuple[ResourceUse, ...]:
 
 
 def _amounts(uses: Sequence[ResourceUse], quantity: str) -> dict[str, Size]:
-    return _total([{use.resource: use.amount} for use in uses if use.quantity == quantity])
+    return sums_by_name((use.resource, use.amount) for use in uses if use.quantity == quantity)
 
 
 def _headline_time(uses: Sequence[ResourceUse], work: Work) -> Size | None:

@@ -43,7 +43,6 @@ from roofline.sizes import (
     Size,
     ceil_div,
     check,
-    grouped,
     is_array,
     is_number,
     is_surely,
@@ -51,6 +50,7 @@ from roofline.sizes import (
     is_zero,
     maximum,
     of_largest,
+    sums_by_name,
     undominated,
 )
 from roofline.work import Key, Op, Tensor, Work
@@ -649,8 +649,7 @@ def with_scores_on_chip(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def _moved(tensors: Sequence[tuple[Tensor, Size]]) -> Work:
-    amounts = grouped((tensor.level, amount) for tensor, amount in tensors)
-    return Work({Key("bytes", level): sum(each[1:], each[0]) for level, each in amounts.items()})
+    return Work(sums_by_name((Key("bytes", tensor.level), amount) for tensor, amount in tensors))
 
 
 def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:

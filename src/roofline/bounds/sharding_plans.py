@@ -51,7 +51,7 @@ from roofline.ops.sharding.local import (
 from roofline.ops.sharding.plans import Costs, Found, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, in_a_row, whole_number
 from roofline.signatures import call
-from roofline.sizes import Size, is_array, is_symbol, product
+from roofline.sizes import Size, is_array, is_symbol, product, sums_by_name
 from roofline.statements import Assumption
 from roofline.work import Op, Work
 
@@ -496,13 +496,10 @@ class _Search:
         """The time of operations that run one after the other, as it adds up to that of a plan."""
         conventions, ops = self.asked.conventions, self.asked.finished(tuple(ops))
         moved = None if conventions.policy in BY_PART else [Work()] * len(ops)
-        times: dict[str, float] = {}
-        op_by_op = upper = sent = 0.0
-        for part in Case(ops, self.machine, conventions, moved=moved).prices():
-            for name, time in part.times.items():
-                times[name] = times.get(name, 0) + time
-            op_by_op, upper = op_by_op + part.lower, upper + part.upper
-            sent += sum(use.amount for use in part.uses if use.quantity == "wire")
+        parts = Case(ops, self.machine, conventions, moved=moved).prices()
+        times = sums_by_name(time for part in parts for time in part.times.items())
+        op_by_op, upper = sum(part.lower for part in parts), sum(part.upper for part in parts)
+        sent = sum(use.amount for part in parts for use in part.uses if use.quantity == "wire")
         more = (conventions.overhead or 0) * sum(op.repeat for op in ops)
         apart = 0.0 if conventions.overlap is None else 1 - conventions.overlap
         return PlanTime(times, op_by_op, upper, sent, more, apart)

@@ -172,10 +172,8 @@ def split_chart(points: Sequence[MeasuredPoint], *, unpriced: Mapping[str, float
         raise InputError("there are no runs to split the time of", hint="give points of a run or a profile")
     ruleless = dict(unpriced or {})
     total = sum(point.run.in_all for point in points) + sum(ruleless.values())
-    least: dict[str, float] = dict.fromkeys(ruleless, 0.0)
-    for point in points:
-        least[point.run.name] = least.get(point.run.name, 0.0) + point.least
-    rows = time_by_operation(points, ruleless)
+    least = dict.fromkeys(ruleless, 0.0) | sums_by_name((point.run.name, point.least) for point in points)
+    rows = time_by_operation([point.run for point in points], ruleless)
     shown = [
         _split_row(f"{name}, {format_percent(share)}", seconds, least[name], ruleless.get(name, 0.0))
         for name, seconds, share in rows[:MOST_OPERATIONS]

@@ -56,7 +56,7 @@ from roofline.measurement.result import Measurement, threads_text
 from roofline.measurement.runs import Measured
 from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.signatures import takes
-from roofline.sizes import Size, is_array, is_symbol
+from roofline.sizes import Size, is_array, is_symbol, sums_by_name
 
 #: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several), and
 #: round any point.
@@ -484,11 +484,11 @@ def without_place(answer: Bound, named: Callable[[OpBound], str]) -> list[str]:
     Those that take less than :data:`LEAST_TOLD` of the time are not named.
     """
     whole = sum(float(part.lower) for part in answer.ops)
-    times: dict[tuple[str, str], float] = {}
-    for part in answer.ops:
-        if isinstance(_point(answer, part, ""), str):
-            key = ("bytes" if part.flops else "FLOPs", named(part))
-            times[key] = times.get(key, 0.0) + float(part.lower)
+    times = sums_by_name(
+        (("bytes" if part.flops else "FLOPs", named(part)), float(part.lower))
+        for part in answer.ops
+        if isinstance(_point(answer, part, ""), str)
+    )
     said = []
     for lacking in ("bytes", "FLOPs"):
         longest = sorted(((t, name) for (of, name), t in times.items() if of == lacking), reverse=True)

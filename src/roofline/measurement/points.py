@@ -59,6 +59,7 @@ from roofline.sections import (
     percentage,
 )
 from roofline.signatures import call, check_top, spelled, takes
+from roofline.sizes import sums_by_name
 
 #: A run may be this much above its roof before it is flagged: roofs are measured too.
 ABOVE = 1.02
@@ -367,9 +368,7 @@ def _to_gain(points: Sequence[MeasuredPoint]) -> list[str]:
 
     A doubt where none comes near the roof.
     """
-    lost: dict[str, float] = defaultdict(float)
-    for point in points:
-        lost[point.run.name] += point.lost
+    lost = sums_by_name((point.run.name, point.lost) for point in points)
     above = sorted(lost.items(), key=lambda each: -each[1])[:MOST_TO_GAIN]
     if len(points) < MOST_TO_GAIN:
         return []
@@ -442,7 +441,7 @@ def profile_sections(
     """
     yield from point_sections(points[:top], title, doubt)
     yield from (BLANK, Sentences(["time by operation"], "quiet"))
-    shares = _shares(found.runs, found.unpriced)
+    shares = time_by_operation(found.runs, found.unpriced)
     rows = [Row((name, Amount(time, "s"), Amount(share, "", format_percent(share)))) for name, time, share in shares]
     figured = (Column(align="right", meaning=name) for name in ("time", "share"))
     columns = (Column(meaning="operation", wrap="anywhere", least=22), *figured)
@@ -461,19 +460,13 @@ def profile_sections(
 
 
 def time_by_operation(
-    points: Sequence[MeasuredPoint], unpriced: Mapping[str, float] | None = None
+    runs: Iterable[Measured], unpriced: Mapping[str, float] | None = None
 ) -> list[tuple[str, float, float]]:
     """Divide the time over operations: name, seconds and share of all, longest first; equal names together.
 
     ``unpriced`` are seconds of operations without a rule, which took time all the same.
     """
-    return _shares([point.run for point in points], unpriced or {})
-
-
-def _shares(runs: Iterable[Measured], unpriced: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    seconds = dict(unpriced)
-    for run in runs:
-        seconds[run.name] = seconds.get(run.name, 0.0) + run.in_all
+    seconds = sums_by_name([*(unpriced or {}).items(), *((run.name, run.in_all) for run in runs)])
     total = sum(seconds.values())
     return [(name, time, time / total) for name, time in sorted(seconds.items(), key=lambda item: -item[1])]
 

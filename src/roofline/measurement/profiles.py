@@ -255,22 +255,20 @@ def _flops(metrics: Metrics, name: str) -> dict[str, float]:
 
     The largest of its names is the whole; a tensor operation's count over all results stands for those of each.
     """
-    counts: dict[tuple[str, str], float] = {}
+    counts: dict[tuple[str, str, str], float] = {}
     for metric in metrics:
         if matched := _CUDA.fullmatch(metric):
-            key, amount = (_CUDA_DTYPES[matched[1]], matched[2]), 2.0 if matched[2] == "fma" else 1.0
+            key, amount = (_CUDA_DTYPES[matched[1]], "", matched[2]), 2.0 if matched[2] == "fma" else 1.0
         elif (matched := _TENSOR.fullmatch(metric)) and matched[1] in _TENSOR_DTYPES:
-            key, amount = (f"tensor {matched[1]}", matched[2] or ""), 1.0
+            key, amount = (_TENSOR_DTYPES[matched[1]], matched[1], matched[2] or ""), 1.0
         else:
             continue
         counts[key] = max(counts.get(key, 0.0), amount * _figure(metrics, metric, {}, name))
-    found: dict[str, float] = {}
-    for (source, part), amount in counts.items():
-        dtype = _TENSOR_DTYPES[source.removeprefix("tensor ")] if source.startswith("tensor ") else source
-        if part and (source, "") in counts:
-            continue
-        found[dtype] = found.get(dtype, 0.0) + amount
-    return found
+    return sums_by_name(
+        (dtype, amount)
+        for (dtype, source, part), amount in counts.items()
+        if not part or (dtype, source, "") not in counts
+    )
 
 
 def _figure(metrics: Metrics, metric: str, units: Mapping[str, float], name: str) -> float:
@@ -460,7 +458,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
         raise InputError(f"{name} holds no shapes", hint="profile with record_shapes=True")
     kernels = _kernel_seconds(events, calls)
     runs: list[Measured] = []
-    unpriced: dict[str, float] = {}
+    ruleless: list[tuple[str, float]] = []
     timeless = 0
     prices, sparse = _prices(calls)
     picked, passed = _outermost(calls, prices)
@@ -472,11 +470,9 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
             runs.append(replace(_torch_run(plain, op, _frozen(_dims(call)), bool(kernels)), seconds=seconds))
         elif seconds > 0:
             around = _is_free(plain) or (_OWN.fullmatch(plain) and all(map(_is_bare, inside)))
-            said = AROUND if around else _plain(plain)
-            unpriced[said] = unpriced.get(said, 0.0) + seconds
+            ruleless.append((AROUND if around else _plain(plain), seconds))
         timeless += op is not None and seconds <= 0
-    for called, seconds in _beside(calls, passed, kernels, prices):
-        unpriced[called] = unpriced.get(called, 0.0) + seconds
+    unpriced = sums_by_name([*ruleless, *_beside(calls, passed, kernels, prices)])
     if not runs:
         names = ", ".join(sorted(unpriced.keys() - {AROUND})[:MOST_NAMED])
         raise InputError(f"{name} holds no operation that has a rule", hint=f"it holds: {names}")
