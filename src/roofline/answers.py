@@ -37,7 +37,7 @@ from roofline.sections import (
     joined,
 )
 from roofline.signatures import check_methods, described, spelled, with_named, wrong_kind
-from roofline.sizes import check_itself, check_listed, grouped, is_array, is_number, is_symbol, of_python
+from roofline.sizes import OF_PROGRAMS, check_itself, check_listed, grouped, is_array, is_number, is_symbol, of_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -785,7 +785,7 @@ def on_several(ask: Function, subject: str = "model", read: Callable[[Any], Any]
                 given, options = given[1:], {**options, subject: first}
         for name, value in options.items():
             check_itself(name, value)
-        options = {name: of_python(value) for name, value in options.items()}
+        options = {name: value if name in OF_PROGRAMS else of_python(value) for name, value in options.items()}
         on = machines_in(options.get("on"))
         machines = on if isinstance(on, list | tuple) and on else [on]
         chosen = format_choices(options, formats)

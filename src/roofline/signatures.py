@@ -29,6 +29,7 @@ from roofline.counts import COUNTS, count, typed_size
 from roofline.errors import InputError, OutOfMemoryError, RooflineError, a_or_an, quoted
 from roofline.meanings import MEANINGS, MEANINGS_OF, unknown_argument
 from roofline.sizes import (
+    OF_PROGRAMS,
     TENSORS,
     array_of,
     check_itself,
@@ -338,7 +339,7 @@ def _own(name: str, value: Any, annotation: str) -> Any:
     if _is_plainly(value, annotation):
         return value
     check_itself(name or "an argument", value)
-    return _plain(value, annotation)
+    return value if name in OF_PROGRAMS else _plain(value, annotation)
 
 
 #: Libraries whose data frames are taken where a list of rows is.

@@ -148,6 +148,10 @@ def plain_number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST else value
 
 
+#: What holds arguments of a program: a tensor of one number is one of these.
+OF_PROGRAMS = ("inputs", "kwargs")
+
+
 def of_python(value: Any, depth: int = 2) -> Any:
     """Text, a number, a dict, list or tuple of somebody's own kind as Python's, and what it holds; others as they are.
 

@@ -115,3 +115,9 @@ def test_an_empty_slice_of_a_file_costs_nothing() -> None:
     nodes = [node("Slice", ["x", "start", "end"], ["h"]), node("MatMul", ["h", "w"], ["y"])]
     found = roofline.trace(model(nodes, [value("x", 8, 64), value("w", 64, 32)], [value("y")], held))
     assert (found.flops(), found.bytes()) == (0, 0)
+
+
+def test_a_mask_and_a_shift_of_nothing_cost_nothing() -> None:
+    empty = torch.zeros(5, 0, dtype=torch.bool)
+    assert roofline.trace(lambda x: torch.where(empty, x, 0), torch.zeros(5, 0)).bytes() == 0
+    assert roofline.trace(lambda x: torch.roll(x, 1, 1), torch.zeros(5, 0)).bytes() == 0

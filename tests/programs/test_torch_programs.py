@@ -653,3 +653,15 @@ def test_tokens_of_each_expert_are_counted_and_multiplied_in_groups():
     assert summed.bytes() == 6 * 8 + 6 * 4 + 4 * 4
     with pytest.raises(InputError, match="the shape of the result of bincount depends on values"):
         trace(torch.bincount, "int64[6]")
+
+
+def test_a_tensor_of_one_number_is_an_argument_of_the_program():
+    def program(x, slope, chosen=None, facts=None, kind="reflect"):
+        assert all(isinstance(each, torch.Tensor) for each in (slope, chosen, facts["step"]))
+        return F.pad(F.prelu(x, slope) * facts["step"], (1, 1), kind)
+
+    given = {"chosen": torch.tensor(True), "facts": {"step": torch.tensor(2.0)}}
+    found = trace(program, "fp32[3, 8]", torch.tensor(0.1), kwargs=given)
+    assert found.bytes("minimal") == 4 * (24 + 1 + 1 + 30)
+    by_name = trace(program, inputs=["fp32[3, 8]", torch.tensor(0.1)], kwargs=given | {"kind": "replicate"})
+    assert [op.name for op in by_name.ops][-1] == "replication_pad1d"

@@ -483,7 +483,7 @@ def _rolled(each: Asked) -> Iterator[Region]:
     found = regions.reshaped(each.region, own, shape)
     for axis, shift in zip(dims or (0,), each.facts.get("shifts"), strict=True):
         size, axis = shape[axis], axis % len(shape)
-        first, last = shift % size, size - shift % size  # the last so many come to the front
+        first, last = shift % max(1, size), size - shift % max(1, size)  # the last so many come to the front
         ends = regions.joined(found, axis, first, last), regions.joined(found, axis, 0, first)
         starts = [last if place == axis else 0 for place in range(len(shape))]
         part = (*shape[:axis], first, *shape[axis + 1 :])

@@ -70,7 +70,7 @@ def trace(
 ) -> Traced:
     """Find every operation of a module or function.
 
-    ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name
+    ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name, and words of options
     ``backward``   also the gradient of everything that requires one, from a gradient of each result given from outside
     ``input_gradients``  also the gradient of every floating input, as of a layer inside a network; implies ``backward``
     ``optimizer``  also a step: ``adamw`` and the like, a class, or a function of the parameters; implies ``backward``
@@ -137,7 +137,8 @@ def _traced(
             return standins.make_input(value, sizes or {}, recorder.open, declare, label)
 
         values = [made(value, f"input{i}") for i, value in enumerate(inputs)]
-        named = {key: made(value, key) for key, value in (kwargs or {}).items()}
+        is_option = {key: isinstance(value, str) and "[" not in value for key, value in (kwargs or {}).items()}
+        named = {key: value if is_option[key] else made(value, key) for key, value in (kwargs or {}).items()}
         floating = [tensor for tensor in tensors_in([values, named]) if tensor.is_floating_point() and tensor.is_leaf]
         for tensor in floating if input_gradients else ():
             tensor.requires_grad_()

@@ -64,7 +64,7 @@ def _chosen(call: Call) -> Priced:
     if not is_operand(mask) or mask.values is None or type(mask.elements) is not int:
         return op
     every = call.results[0].elements
-    taken = int(mask.values.sum()) * exact_div(every, mask.elements)
+    taken = int(mask.values.sum()) * exact_div(every, maximum(1, mask.elements))
     whole = [(side, yes) for side, yes in sides if is_operand(side) and side.elements == every]
     counts = {t.ident: taken if yes else every - taken for side, yes in whole for t in call.read(side)}
     return needing(op, counts) if len(counts) == len(whole) else op
