@@ -346,6 +346,8 @@ def boxes_where(mask: Any) -> list[Box]:
     >>> elements_of(tuple(boxes_where(np.tril(np.ones((640, 640), bool)))), (640, 640)) / (640 * 641 // 2)
     0.985520670826833
     """
+    if not mask.size:
+        return []
     held, whole = once(mask), box_of(mask.shape)
     axes = [axis for axis, size in enumerate(held.shape) if size > 1 and not (held == held.take([0], axis)).all()]
     plane = held[tuple(slice(None) if axis in axes else 0 for axis in range(mask.ndim))]

@@ -70,7 +70,7 @@ def trace(
 ) -> Traced:
     """Find every operation of a module or function.
 
-    ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name, and words of options
+    ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name, or words
     ``backward``   also the gradient of everything that requires one, from a gradient of each result given from outside
     ``input_gradients``  also the gradient of every floating input, as of a layer inside a network; implies ``backward``
     ``optimizer``  also a step: ``adamw`` and the like, a class, or a function of the parameters; implies ``backward``
