@@ -473,6 +473,20 @@ def test_every_line_of_advice_is_a_fresh_answer(name: str, phase: str, asked: di
         assert again.footprint.fits is not False or before.footprint.fits is False
 
 
+@pytest.mark.parametrize(("prompt", "best"), [(128, 1), (8192, 32)])
+def test_micro_batches_with_which_stages_are_done_first_are_advised(prompt: int, best: int) -> None:
+    """The best of all up to eight times as many as stages, by powers of two; each chunk reads its weights again."""
+    asked: dict[str, Any] = {"on": "h100:4", "pipeline": 4, "prompt": prompt}
+    found = {each.change: each for each in advise_step("llama-3-8b", "prefill", **asked)}
+    times = {n: serve_bound("llama-3-8b", "prefill", microbatches=n, **asked).lower for n in (1, 2, 4, 8, 16, 32)}
+    line = found["1 micro-batch" if best == 1 else f"{best} micro-batches"]
+    assert line.after.lower == times[best] == min(times.values())
+    assert dict(line.options or {}) == {"microbatches": best}
+    assert "past" not in line.before.sizes
+    if best == 1:
+        assert found["fp8 weights"].reason.startswith("weights are 100% of the bytes")
+
+
 @pytest.mark.parametrize(
     ("name", "on", "ways", "shared"),
     [("llama-3-70b", "h100:16", 16, 2), ("deepseek-v3", "h200:8", 8, 8), ("llama-3-70b", "h100:8", 8, 1)],

@@ -13,7 +13,9 @@ not listed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
@@ -29,7 +31,7 @@ from roofline.bounds.advice_engine import (
     standing_of,
 )
 from roofline.bounds.bound import Bound
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.catalog import behind_colon
@@ -244,12 +246,14 @@ def _share(before: Bound, role: str, host: str | None = None, above: str = "") -
     """
     least = dtypes.get(above).bits if above else 0
     total = float(sum(before.bytes.values()) if host is None else before.bytes[host])
-    loaded: dict[str, float] = {}
+    loaded: dict[tuple[int, str], float] = {}
+    runs: Counter[str] = Counter()  # a chunk of a prompt on a stage loads again what the one before it did
     for part in before.ops:
+        runs[part.op.where] += 1
         for tensor in part.op.reads:
             is_there = host is None or tensor.level == "host"
             if tensor.role == role and is_there and dtypes.get(tensor.dtype).bits > least:
-                loaded[tensor.ident] = float(tensor.traffic_bytes) * float(part.op.repeat)
+                loaded[runs[part.op.where], tensor.ident] = float(tensor.traffic_bytes) * float(part.op.repeat)
     return min(1.0, sum(loaded.values()) / total) if total else 0.0
 
 
@@ -458,6 +462,20 @@ def _dealt_out(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
         yield _with(asked, f"kv parallel {shared}", reason, kv_parallel=shared)
 
 
+def _parts(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
+    """The number of micro-batches, or of chunks of a prompt, with which stages are done first, where none is given."""
+    stages = asked.ways(before.machine).pipeline
+    if stages == 1 or "microbatches" in asked.arguments:
+        return
+    times: dict[int, float] = {}
+    for number in (1 << power for power in range((8 * stages).bit_length())):
+        with suppress(RooflineError):
+            times[number] = float(asked.vary(microbatches=number).answer().lower)
+    best = min(times, key=lambda number: times[number], default=stages)
+    reason = "stages read their weights fewer times" if best < stages else "stages wait less for each other"
+    yield _with(asked, f"{best} micro-batch{'es' * (best > 1)}", reason, microbatches=best)
+
+
 def _others(asked: StepQuestion, names: Sequence[str]) -> Iterator[Proposal[Bound]]:
     """The same on another chip, or a pool of as many."""
     on = asked.arguments.get("on")
@@ -476,7 +494,8 @@ Adviser = Callable[[StepQuestion, Bound], Iterator[Proposal[Bound]]]
 
 #: What to try behind a format that the chip's matrix unit has.
 ADVISERS: tuple[Adviser, ...] = (
-    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _machine, _ways, _dealt_out, _on_the_chip,
+    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _machine, _ways, _dealt_out, _parts,
+    _on_the_chip,
 )  # fmt: skip
 
 #: Those whose changes make another model, to be trained anew.

@@ -306,7 +306,8 @@ def pipelined(asked: ServingStep) -> Bound:
             "estimate": None if base.estimate is None else through(lambda bound: bound.estimate),
             "attainable": None if base.attainable is None else base.flops / lower,
             "utilisation": None if base.utilisation is None else base.utilisation * base.lower / lower,
-            "sizes": {**base.sizes, **{name: options[name] for name in base.sizes if name in options}},
+            # what a chunk has before it is no size of the step
+            "sizes": {n: options.get(n, size) for n, size in base.sizes.items() if n != "past" or n in options},
             "assumptions": (*base.assumptions, *said),
         }
         same = {f.name: getattr(base, f.name) for f in fields(Bound)}
@@ -408,8 +409,10 @@ def _slowest(amounts: Sequence[Size], parts: Sequence[Model]) -> tuple[int, Any]
 def _said(ways: Parallelism, parts: Sequence[Model], count: Size, pieces: int, phase: str) -> list[str]:
     layers = ", ".join(str(len(part.layers)) for part in parts)
     number = count if isinstance(count, int) else "as many"
-    kind = "chunks of the prompt" if pieces > 1 else "micro-batches"
-    said = [f"{ways.pipeline} stages of {layers} layers ({BALANCES[ways.balance]}); {number} {kind} in flight"]
+    kind = "chunks of the prompt" if pieces > 1 else "micro-batch" if is_one(count) else "micro-batches"
+    usual = ways.micro_batches is None and not is_one(count)
+    chosen = f", for which {spelled('microbatches')} takes other numbers" * usual
+    said = [f"{ways.pipeline} stages of {layers} layers ({BALANCES[ways.balance]}); {number} {kind} in flight{chosen}"]
     if phase == "decode":
         said.append("a sequence's next token starts when its last one has left the last stage")
     return said
