@@ -62,7 +62,7 @@ import numpy as np
 
 from roofline.answers import attributes
 from roofline.errors import InputError
-from roofline.frozen import dataclass, once, replace
+from roofline.frozen import dataclass, kept, once, replace
 from roofline.models.description import Model
 from roofline.models.serving.speculation import check_acceptance, check_draft, expected_tokens
 from roofline.plans.queueing import (
@@ -676,6 +676,7 @@ class LoadedServer:
         state = self.chain.in_flight
         return Mixture(np.where(np.arange(len(state)) > 0, self.server.step, 0.0), state, uniform=True)
 
+    @kept
     def first_token(self) -> TimeDistribution:
         """The distribution of the time to first token: the waits for a place and for prefill, and prefill."""
         chance, wait = self._place()
@@ -717,6 +718,7 @@ class LoadedServer:
         come = min(together, max(1.0, self.rate * share * (step + stall / server.chunks)))
         return step * share * (1 - 1 / together) + (come - 1) / 2 * stall / share
 
+    @kept
     def _place(self) -> tuple[float, float]:
         """The chance that a request waits for a place, and its mean wait then."""
         if self.chain is None:
@@ -733,7 +735,7 @@ class LoadedServer:
         # arrivals are in the chain, as are lengths that are geometric
         return chance, wait / chance * (LENGTHS[server.lengths] + even) / (1 + even)
 
-    @property
+    @cached_property
     def time_to_first_token(self) -> LatencyUnderLoad:
         """The time until a request has its first token."""
         if self.chain is None and self.server.together > 1:

@@ -59,7 +59,7 @@ from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import step_bound
 from roofline.models.serving.speculation import Drafter, drafter
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes, request_times
-from roofline.plans.question import PlanQuestion
+from roofline.plans.question import LIMIT_NAMES, PlanQuestion
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import call, spelled
@@ -261,10 +261,15 @@ class UnloadedReplica:
         """What of a step is not timed, and so not in any floor of it."""
         return untimed_parts(self.assumptions)
 
+    def latency(self, loaded: LoadedServer, name: str) -> LatencyUnderLoad:
+        """A time of a request under a load, by its limit's name, what is before and after the stream included."""
+        if name == "per_token":
+            return loaded.time_per_token
+        return (loaded.time_to_first_token if name == "first_token" else loaded.end_to_end()) + self.lag
+
     def under(self, loaded: LoadedServer) -> dict[str, LatencyUnderLoad]:
-        """The times of a request under a load, those before and after the stream of steps included."""
-        first, last = loaded.time_to_first_token + self.lag, loaded.end_to_end() + self.lag
-        return request_times(first, loaded.time_per_token, last)
+        """The times of a request under a load."""
+        return {name: self.latency(loaded, name) for name in LIMIT_NAMES}
 
     @property
     def alone(self) -> dict[str, float]:
@@ -769,11 +774,12 @@ def loaded_curve(times: UnloadedReplica, server: ServerTimes, rate: float) -> Lo
 def largest_rate_within(times: UnloadedReplica, server: ServerTimes) -> float:
     """The largest rate of requests at which one replica keeps the limits, by halving."""
     limits = times.asked.limits
+    soonest_first = sorted(limits.items(), key=lambda each: each[0] != "per_token")  # it is worked out the soonest
     low, high = 0.0, server.largest_rate
     for _ in range(HALVINGS):
         rate = (low + high) / 2
-        found = times.under(server.under(rate, limits.share))
-        kept = all(found[name].percentile <= limit for name, limit in limits.items())
+        loaded = server.under(rate, limits.share)
+        kept = all(times.latency(loaded, name).percentile <= limit for name, limit in soonest_first)
         low, high = (rate, high) if kept else (low, rate)
     return low
 
