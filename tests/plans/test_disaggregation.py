@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from roofline.plans.answer import plan
+from roofline.plans.cost import million_tokens
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Limits
 from roofline.plans.search import Deployment, best_apart
@@ -92,3 +93,16 @@ def test_what_is_handed_over_lengthens_the_gaps_of_short_answers_most() -> None:
     short = ServerTimes.of(step=np.full(65, 0.01), prompt=0.0, output=3, lengths="fixed", apart=True)
     busy = short.under(400, handover=0.0)
     assert busy.time_per_token.mean == pytest.approx(0.01 + 0.005 / 2, rel=0.01)
+
+
+def test_each_pool_pays_for_its_own_tokens() -> None:
+    """Pools of other chips: dollars by their prices, energy by their watts, the time of chips by their number."""
+    asked = {**ASKED, "rate": 4, "on": ["h100", "l40s"], "price": {"h100": 4.0, "l40s": 0.5}}
+    found = plan("llama-3-8b", **asked, count=[1, 2])
+    h100, l40s = (next(each for each in found.search.replicas if str(each) == f"{name} fp8") for name in asked["on"])
+    choice = found.search.assess(Deployment(h100, 1, 0, 16, l40s, 2))
+    costs = million_tokens(found.asked, choice)
+    assert choice.prefill_share == pytest.approx(2 / 3)
+    for name, dollars, watts, tokens in (("input", 1.0, 700.0, 2048), ("output", 4.0, 700.0, 128)):
+        assert costs[name].dollars == pytest.approx(dollars / 3600 / (4 * tokens) * 1e6)
+        assert costs[name].joules == pytest.approx(watts / (4 * tokens))

@@ -1,7 +1,8 @@
 """What a deployment costs: dollars and energy of a million tokens, and the interval of its cost by estimates.
 
 Input and output tokens share the chips by the time that each would take by itself: the prefill of a prompt, and the
-decode steps of an answer, each over the sequences that it has in flight. TDP × time is a ceiling of the energy of these
+decode steps of an answer, each over the sequences that it has in flight; chips that only prefill pay for the input.
+TDP × time is a ceiling of the energy of these
 chips: they are on all the time, and draw no more than that for long. Of a plan by floors it is one only if these
 chips do: a real run may take more. Hosts, networks and cooling are not in it.
 
@@ -52,18 +53,22 @@ def power(asked: PlanQuestion, deployment: Deployment) -> float | None:
 
 
 def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, MillionCost]:
-    """The cost of a million input and output tokens at the load: their shares of the chips' time.
+    """The cost of a million input and output tokens at the load: their shares of the chips' time, or chips of their own.
 
     Answers of one token are prefill's: then there are costs of input tokens alone.
     """
-    hourly = choice.cost_per_hour
-    watts, load, share = power(asked, choice.deployment), asked.load, choice.prefill_share
-    made = {"input": (share, load.prompt), "output": (1 - share, load.output)}
+    load, share, whole = asked.load, choice.prefill_share, choice.deployment
+    before = whole.before
+    own = whole if before is None else replace(whole, prefill=None)
+    made = {"input": (before or own, share, load.prompt), "output": (own, 1 - share, load.output)}
     return {
-        name: token_cost(time=part, tokens=load.rate * tokens, price=hourly, power=watts)
-        for name, (part, tokens) in made.items()
+        name: token_cost(
+            time=part if before is None else 1.0, tokens=load.rate * tokens, power=power(asked, pool),
+            price=of_all_chips(asked.prices.get, pool.numbers),
+        )
+        for name, (pool, part, tokens) in made.items()
         if name == "input" or load.output > 1
-    }
+    }  # fmt: skip
 
 
 def cost_lines(asked: PlanQuestion, choice: Assessment) -> Iterator[str]:

@@ -506,13 +506,12 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
         loaded.end_to_end(prefilling) + prompts.lag,
     )  # fmt: skip
     found = search.under_load(deployment, values, loaded, times)
-    is_ranked = not any(chip in asked.unweighted for chip in deployment.numbers)
-    own = search.cost(replace(deployment, prefill=None)) if is_ranked else deployment.replica.chips * deployment.copies
+    own = before.chips * deployment.prefill_copies
     most = first_server.largest_rate * deployment.prefill_copies, server.largest_rate * deployment.copies
     largest = min(most)
     busy = asked.load.rate / largest
     return replace(
-        found, prefill_share=1 - own / cost, largest_rate=largest, prompt_bound_by=prompts.prompt_bound_by,
+        found, prefill_share=own / deployment.chips, largest_rate=largest, prompt_bound_by=prompts.prompt_bound_by,
         tightness=max(found.tightness, busy),
         bound_by=prompts.rate_bound_by(first_server, 0) if most[0] < most[1] else found.bound_by,
     )  # fmt: skip
