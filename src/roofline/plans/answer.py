@@ -310,11 +310,15 @@ class DeploymentPlan(Answer):
         several = [counts[at] for at in spread(len(counts), MOST_REJECTED)]
         found = []
         for (chip, each), count in counted(list(product(formats, several))):
-            words = DeploymentWords(chip, count, formats=each)
-            if words.replicas(asked):
-                best = best_of_words(words, self.search)
+            best = self._best_on(chip, count, each)
+            if best is not None:
                 found.append(best if best.reason is not None else replace(best, reason=self._beaten(best)))
         return sorted((each for each in found if each.reason is not None), key=lambda each: each.miss)
+
+    def _best_on(self, chip: str, count: int, formats: str) -> Assessment | None:
+        """The best deployment on so many of a chip in some formats; None where none of its replicas are so many."""
+        words = DeploymentWords(chip, count, formats=formats)
+        return best_of_words(words, self.search) if words.replicas(self.asked) else None
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """The choices, or ``rejected``: what is not taken, a row each, with the reason; times at the percentile.
@@ -573,12 +577,9 @@ class DeploymentPlan(Answer):
         return f"narrower formats change what a model answers, and {spelled('formats', 'bf16')} keeps them out"
 
     def _in_words(self, deployment: Deployment) -> str:
-        if deployment.before is None:
-            prompts = f"in {deployment.takes_prompts}" if deployment.chunk else deployment.takes_prompts
-            return self._replicas_in_words(deployment, f", prompts {prompts}")
-        after = replace(deployment, prefill=None, prefill_copies=0)
-        pools = ((deployment.before, " for prefill"), (after, " for decode"))
-        return " + ".join(self._replicas_in_words(pool, what) for pool, what in pools)
+        prompts = f"in {deployment.takes_prompts}" if deployment.chunk else deployment.takes_prompts
+        uses = [f", prompts {prompts}"] if deployment.prefill is None else [" for prefill", " for decode"]
+        return " + ".join(map(self._replicas_in_words, deployment.pools, uses))
 
     def _replicas_in_words(self, pool: Deployment, what: str) -> str:
         own = pool.replica
@@ -679,8 +680,7 @@ class DeploymentPlan(Answer):
         """The best on the first of these numbers that hold the model; where none does, on the first."""
         nearest = None
         for count in counts:
-            words = DeploymentWords(replica.chip, count, formats=replica.formats)
-            found = best_of_words(words, self.search) if words.replicas(self.asked) else None
+            found = self._best_on(replica.chip, count, replica.formats)
             if found is not None and (found.reason is None or found.reason.kind != "fit"):
                 return found
             nearest = nearest or found
@@ -688,14 +688,13 @@ class DeploymentPlan(Answer):
 
     def _all_fewer(self, choice: Assessment) -> Iterator[Assessment]:
         """The best on fewer chips; then, where its layout does not fill that number, on those of a replica less."""
-        less, own = self.fewer(choice), choice.deployment
+        less, own = self.fewer(choice), choice.deployment.replica
         if less is None:
             return
         yield less
-        chips = own.replica.chips * (own.copies - 1)
-        if less.deployment.chips % own.replica.chips and chips in self.asked.counts:
-            words = DeploymentWords(own.replica.chip, chips, formats=own.replica.formats)
-            yield best_of_words(words, self.search)
+        chips = own.chips * (choice.deployment.copies - 1)
+        if less.deployment.chips % own.chips and chips in self.asked.counts:
+            yield from filter(None, [self._best_on(own.chip, chips, own.formats)])
 
     def _needs(self, choice: Assessment) -> str:
         """Why so many chips: what is wrong with fewer, in a few words."""

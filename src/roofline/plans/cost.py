@@ -2,9 +2,8 @@
 
 Input and output tokens share the chips by the time that each would take by itself: the prefill of a prompt, and the
 decode steps of an answer, each over the sequences that it has in flight; chips that only prefill pay for the input.
-TDP × time is a ceiling of the energy of these
-chips: they are on all the time, and draw no more than that for long. Of a plan by floors it is one only if these
-chips do: a real run may take more. Hosts, networks and cooling are not in it.
+TDP × time is a ceiling of the energy of these chips: they are on all the time, and draw no more than that for long. Of
+a plan by floors it is one only if these chips do: a real run may take more. Hosts, networks and cooling are not in it.
 
 >>> from roofline.plans.answer import plan
 >>> found = plan("llama-3-8b", on=["h100"], count=[1], rate=4, prompt=1024, output=128, formats=["bf16"])
@@ -53,18 +52,17 @@ def power(asked: PlanQuestion, deployment: Deployment) -> float | None:
 
 
 def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, MillionCost]:
-    """The cost of a million input and output tokens at the load: their shares of the chips' time, or chips of their own.
+    """The cost of a million input and output tokens at the load: shares of the chips' time, or chips of their own.
 
     Answers of one token are prefill's: then there are costs of input tokens alone.
     """
-    load, share, whole = asked.load, choice.prefill_share, choice.deployment
-    before = whole.before
-    own = whole if before is None else replace(whole, prefill=None)
-    made = {"input": (before or own, share, load.prompt), "output": (own, 1 - share, load.output)}
+    load, share, pools = asked.load, choice.prefill_share, choice.deployment.pools
+    parts = (share, 1 - share) if len(pools) == 1 else (1.0, 1.0)
+    made = {"input": (pools[0], parts[0], load.prompt), "output": (pools[-1], parts[1], load.output)}
     return {
         name: token_cost(
-            time=part if before is None else 1.0, tokens=load.rate * tokens, power=power(asked, pool),
-            price=of_all_chips(asked.prices.get, pool.numbers),
+            time=part, tokens=load.rate * tokens, price=of_all_chips(asked.prices.get, pool.numbers),
+            power=power(asked, pool),
         )
         for name, (pool, part, tokens) in made.items()
         if name == "input" or load.output > 1

@@ -72,10 +72,9 @@ class Deployment:
     @property
     def numbers(self) -> Mapping[str, int]:
         """Chips of each kind."""
-        found = {self.replica.chip: self.replica.chips * self.copies}
-        if self.prefill is not None:
-            before = self.prefill.chips * self.prefill_copies
-            found[self.prefill.chip] = found.get(self.prefill.chip, 0) + before
+        found: Counter[str] = Counter()
+        for pool in self.pools[::-1]:
+            found[pool.replica.chip] += pool.replica.chips * pool.copies
         return found
 
     @property
@@ -86,15 +85,18 @@ class Deployment:
         return f"chunks of {self.chunk:,}" if self.chunk else "whole"
 
     def __str__(self) -> str:
-        own = f"{self.replica.chip}:{self.replica.chips * self.copies} {self.replica.described}"
-        return own if self.before is None else f"prefill {self.before}, decode {own}"
+        named = [
+            f"{pool.replica.chip}:{pool.replica.chips * pool.copies} {pool.replica.described}" for pool in self.pools
+        ]
+        return named[0] if len(named) == 1 else "prefill {}, decode {}".format(*named)
 
     @property
-    def before(self) -> Deployment | None:
-        """The replicas that only prefill, as a deployment of their own."""
+    def pools(self) -> tuple[Deployment, ...]:
+        """The replicas that only prefill and those that decode, each as a deployment of its own; or itself alone."""
         if self.prefill is None:
-            return None
-        return replace(self, replica=self.prefill, copies=self.prefill_copies, prefill=None, prefill_copies=0, most=0)
+            return (self,)
+        own = replace(self, prefill=None, prefill_copies=0)
+        return replace(own, replica=self.prefill, copies=self.prefill_copies, most=0), own
 
 
 class Reason(NamedTuple):
