@@ -10,8 +10,7 @@ from roofline import llm
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
 from roofline.models import load, mixed, serve_bound, train, training_memory
-from roofline.models.training.budget import budget
-from roofline.models.training.memory import adapter_parameters
+from roofline.models.training.budget import adapter_parameters, budget
 from tests.models.small import small
 from tests.models.tiny import TINY
 

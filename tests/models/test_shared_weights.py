@@ -16,7 +16,7 @@ from roofline.models.closed_form import formula
 from roofline.models.description import Model
 from roofline.models.parallelism.splitting import split_into_stages
 from roofline.models.serving.step import served_model
-from roofline.models.training.memory import adapter_parameters
+from roofline.models.training.budget import adapter_parameters
 from tests.models.small import small
 from tests.models.test_published import sizes
 

@@ -15,7 +15,7 @@ from roofline.errors import InputError
 from roofline.models import advise_step, serve
 from roofline.models.training import train
 from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, layouts_over_slices, limits
-from roofline.models.training.memory import training_memory
+from roofline.models.training.budget import training_memory
 from roofline.models.training.step import TrainingQuestion
 from roofline.quantity import format_quantity
 from roofline.signatures import spelled

@@ -637,7 +637,7 @@ _OF_MEMORY = (
 
 def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
     """Answer what training holds in all; an option about a layout is refused."""
-    from roofline.models.training.memory import training_memory
+    from roofline.models.training.budget import training_memory
 
     given = [name for name in options if name not in _OF_MEMORY and not_default(name)]
     policy = kept_each(options["checkpoint"]) if not_default("checkpoint") else "full"

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from roofline.models.serving.speculation import expected_tokens, speculate
     from roofline.models.serving.step import mixed
     from roofline.models.training import train
-    from roofline.models.training.budget import budget
-    from roofline.models.training.memory import training_memory
+    from roofline.models.training.budget import budget, training_memory
 
 _NAMES = {
     ".bounds.cost": ("token_cost",),
@@ -50,8 +49,7 @@ _NAMES = {
     "serving.speculation": ("expected_tokens", "speculate"),
     "serving.step": ("mixed",),
     "training": ("train",),
-    "training.budget": ("budget",),
-    "training.memory": ("training_memory",),
+    "training.budget": ("budget", "training_memory"),
 }
 __getattr__ = late_names(__name__, _NAMES)
 

@@ -27,8 +27,7 @@ from roofline.models.idle import SEARCHED, refuse_idle
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.training.answer import Training
-from roofline.models.training.budget import TokenBudget, budget
-from roofline.models.training.memory import TrainingMemory, training_memory
+from roofline.models.training.budget import TokenBudget, TrainingMemory, budget, training_memory
 from roofline.models.training.step import train as train_step
 from roofline.signatures import optional, spelled, takes
 from roofline.sizes import Size, is_array
