@@ -23,6 +23,14 @@ def test_llama_13b_as_the_book_counts_it() -> None:
     assert found.parameters_without_norms == 13_015_449_600
 
 
+def test_a_pooler_is_of_one_part_in_parameters_and_in_flops() -> None:
+    """It runs for one token of a sequence, and is no part of the vocabulary."""
+    found = summary(load("bert-base"), prompt=16)
+    assert found.parts["other"] == 768 * 768
+    assert found.flops_by_part["other"] == 2 * 768 * 768
+    assert "vocabulary" not in found.flops_by_part
+
+
 @pytest.mark.parametrize("first", "abdglmnopqx")
 def test_parts_add_up(first: str) -> None:
     """A few families for each letter; every module is in one part."""

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,6 @@ from roofline.frozen import dataclass
 from roofline.models.blocks.encoder import Encoder, source_said
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.recurrent import ChannelMix
-from roofline.models.blocks.residual import IdleBlocks
 from roofline.models.description import Block, Model
 from roofline.models.operations import matrix_flops, prefill
 from roofline.models.serving.step import formats_in_words, needs
@@ -226,8 +224,18 @@ def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
     >>> parts["scores"] == 4 * 4096 * 4096 * 4096 * 32, parts["attention"] == 8 * 4096 * 4096 * 4096 * 32
     (True, True)
     """
+    kinds = {type(part).__name__: part for block in model.blocks for part in _parts(block)}
+    routers = {weight.name for block in kinds.values() for weight in block.weights() if weight.kind == "router"}
+
+    def part_of(op: Op) -> str:
+        if op.kind == "attention":
+            return "scores"
+        if not op.block:
+            return "vocabulary"
+        return "routers" if op.name in routers else _part(kinds[op.block])
+
     amounts = ((op, op.work.total("flops", "matrix") * op.repeat) for op in ops)
-    return sums_by_name((_part_of(op, model), n) for op, n in amounts if is_symbol(n) or is_array(n) or n)
+    return sums_by_name((part_of(op), n) for op, n in amounts if is_symbol(n) or is_array(n) or n)
 
 
 def _parts(block: Block) -> tuple[Block, ...]:
@@ -236,26 +244,6 @@ def _parts(block: Block) -> tuple[Block, ...]:
 
 def _part(block: Block) -> str:
     return PARTS.get(type(block)) or KEEPING.get(block.keeps, "other")
-
-
-def _part_of(op: Op, model: Model) -> str:
-    """The part of the block that an operation is of: of those of its layer the one that its place names."""
-    if op.kind == "attention":
-        return "scores"
-    if "." not in op.where:
-        return "vocabulary"
-    place, blocks = f".{op.where}.", (*model.before, *model.after, *model.final)
-    if op.where.startswith("layers."):
-        _, numbers, place = op.where.split(".", 2)
-        number, place = int(re.split(r"\D", numbers)[0]), f".{place}."
-        blocks = model.layers[number - model.first].blocks
-    named = [each for block in blocks for each in _parts(block) if not each.name or f".{each.name}." in place]
-    if not named:
-        return "other"
-    # blocks that do not run may have the name of one that does
-    block = max(named, key=lambda each: (len(each.name), not isinstance(each, IdleBlocks)))
-    routes = any(weight.kind == "router" and place.endswith(f".{weight.name}.") for weight in block.weights())
-    return "routers" if routes else _part(block)
 
 
 def summary(

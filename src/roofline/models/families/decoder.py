@@ -236,6 +236,7 @@ Kinds = Callable[[Fields, int], list[str]]
 #: Where norms stand, and their names.
 Arrangement = tuple[str, tuple[str, ...]]
 USUAL_NORMS = ("input_layernorm", "post_attention_layernorm")
+AROUND = (*USUAL_NORMS, "pre_feedforward_layernorm", "post_feedforward_layernorm")
 
 
 def flag(fields: Fields, spec: Flag) -> bool:
@@ -369,7 +370,7 @@ def after_first(first: int, name: str = "") -> Callable[[Fields, int], list[bool
     """Layers with experts as the usual fields say, else all but the first: as many as the field ``name`` says."""
 
     def sparse(fields: Fields, layers: int) -> list[bool]:
-        if not name and ("mlp_layer_types" in fields or "first_k_dense_replace" in fields):
+        if "mlp_layer_types" in fields or (not name and "first_k_dense_replace" in fields):
             return expert_layers(fields, layers)
         dense = fields.count(name) if name and name in fields else first
         return [number >= dense for number in range(layers)]
@@ -457,6 +458,13 @@ class Routing:
             router_scales=((self.score_bias, count + idle),) if self.score_bias else (), router_bias=self.router_bias,
             expert_bias=self.expert_bias, idle=idle, added=self.added, names=self.names,
         )  # fmt: skip
+
+
+#: Experts beside one that every token uses, as wide as a field of its own says.
+ONE_SHARED = Routing(
+    experts=("num_experts", "num_local_experts"), shared_width=("shared_expert_intermediate_size",), shared_count=1,
+    names=("gate", "experts", "shared_expert"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -256,9 +256,8 @@ _LFM2 = Decoder(
     mlp="feed_forward", mlp_bias=False, mlp_names=("w1", "w3", "w2"), act_fields=(), last_norm="embedding_norm",
 )  # fmt: skip
 
-_QWEN_ROUTING = Routing(
-    experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1, shared_gate=True,
-    names=("gate", "experts", "shared_expert"), layers=decoder.expert_layers,
+_QWEN_ROUTING = replace(
+    decoder.ONE_SHARED, shared_gate=True, layers=decoder.expert_layers,
     when=lambda fields: bool(fields.get("num_experts", 0)),
 )  # fmt: skip
 _QWEN = Decoder(
@@ -298,7 +297,7 @@ decoder.add({
     "qwen3_5_text qwen3_5_moe_text qwen3_next": _QWEN,
     "lara_mini": replace(
         _QWEN, kinds=_lara_kinds, rotates=decoder.in_windows, attend=None, window=("sliding_window", 512),
-        routing=replace(_QWEN_ROUTING, experts=("num_experts", "num_local_experts"), shared_gate=False), predicts=(),
+        routing=replace(_QWEN_ROUTING, shared_gate=False), predicts=(),
     ),
     "olmo_hybrid": Decoder(
         order="after attention", qk_norm="full", mlp_bias=False, kinds=_qwen_kinds, mixer=_mixers(_delta_net),
@@ -367,11 +366,6 @@ def _inkling_attention(fields: Fields, shape: DecoderSizes, kind: str, number: i
     }  # fmt: skip
 
 
-def _inkling_layers(fields: Fields, layers: int) -> list[bool]:
-    dense = fields.count("dense_mlp_idx")
-    return decoder.expert_layers(fields, layers) if "mlp_layer_types" in fields else [n >= dense for n in range(layers)]
-
-
 def _inkling_blocks(model: Model, fields: Fields) -> Model:
     """A convolution stands behind each block; the scales of a whole MLP or of the router are one number."""
     kernel = fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
@@ -393,7 +387,9 @@ def _inkling_blocks(model: Model, fields: Fields) -> Model:
 _INKLING = Decoder(
     prepare=_inkling, bias=False, qk_norm="head", rotary=lambda fields, shape: 0, kinds=_inkling_kinds,
     attend=_inkling_attention, mlp_bias=False,
-    routing=Routing(shared_count=("n_shared_experts", 2), scored="sigmoid", layers=_inkling_layers),
+    routing=Routing(
+        shared_count=("n_shared_experts", 2), scored="sigmoid", layers=decoder.after_first(0, "dense_mlp_idx"),
+    ),
     ends=lambda fields, shape: {"before": (Norm("embed_tokens.embed_norm", shape.width, restarts=True),)},
     finish=_inkling_blocks,
 )  # fmt: skip
@@ -572,25 +568,15 @@ def read_qwen4(fields: Fields) -> Model:
 
 def _zamba_kinds(fields: Fields, layers: int) -> list[str]:
     """Kinds as listed, else by period and offset behind the first three (Zamba), or as Zamba2's class says."""
-    names = "attn_layer_period", "attn_layer_offset"
     listed = fields.listed("layers_block_type", layers) or fields.listed("layer_types", layers)
-    given = fields.listed("hybrid_layer_ids")
-    fields.ignore(*names)
-    if listed is not None:
-        kinds = [{"mamba": "linear_attention"}.get(kind, kind) for kind in listed[:layers]]
-    elif given is not None:
-        kinds = ["hybrid" if number in given else "linear_attention" for number in range(layers)]
-    elif fields.kind == "zamba":
-        period, offset = fields.size(names[0], default=6), fields.get(names[1], 4)
-        placed = [number == 2 or (number > 2 and (number - 3) % period == offset) for number in range(layers)]
-        kinds = ["hybrid" if each else "linear_attention" for each in placed]
-    else:
-        hybrid = (*range(6, 43, 6), 47, 51)
-        kinds = ["hybrid" if number in hybrid else "linear_attention" for number in range(layers)]
-    unknown = [kind for kind in kinds if kind not in ("linear_attention", "hybrid")]
-    if unknown:
-        raise fields.not_understood(f"layer type {quoted(unknown[0])}", "'hybrid', 'linear_attention' or 'mamba'")
-    return kinds
+    period, offset = fields.size("attn_layer_period", default=6), fields.get("attn_layer_offset", 4)
+    hybrid = fields.listed("hybrid_layer_ids")
+    if hybrid is None and fields.kind == "zamba":
+        hybrid = [2, *(number for number in range(3, layers) if (number - 3) % period == offset)]
+    hybrid = [*range(6, 43, 6), 47, 51] if hybrid is None else hybrid
+    known = {**dict.fromkeys(("mamba", "linear_attention"), "recurrent"), "hybrid": "hybrid"}
+    fields = fields.with_values(layer_types=listed)
+    return layer_types(fields, layers, known, lambda number: "hybrid" if number in hybrid else "recurrent")
 
 
 def _zamba_transformer(fields: Fields, shape: DecoderSizes, name: str) -> tuple[Block, ...]:

@@ -13,6 +13,8 @@ from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Model
 from roofline.models.families import decoder, family
 from roofline.models.families.decoder import (
+    AROUND,
+    ONE_SHARED,
     Decoder,
     DecoderSizes,
     Routing,
@@ -205,11 +207,7 @@ def _qwen_kinds(older: bool) -> Any:
     return kinds
 
 
-_QWEN_ROUTING = Routing(
-    experts=("num_experts", "num_local_experts"), shared_width=("shared_expert_intermediate_size",), shared_count=1,
-    names=("gate", "experts", "shared_expert"), layers=expert_layers,
-    when=lambda fields: fields.get("num_experts", 1) != 0,
-)  # fmt: skip
+_QWEN_ROUTING = replace(ONE_SHARED, layers=expert_layers, when=lambda fields: fields.get("num_experts", 1) != 0)
 _QWEN = Decoder(
     bias=[("attention_bias", False), ("qkv_bias", False)], out_bias=("attention_bias", False), qk_norm="head",
     mlp_bias=False, kinds=_qwen_kinds(older=False), routing=_QWEN_ROUTING,
@@ -422,10 +420,7 @@ def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict
 
 _MELLUM = Decoder(
     qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"), attend=decoder.rotary_by_kind,
-    routing=Routing(
-        experts=("num_experts", "num_local_experts"), shared_width=("shared_expert_intermediate_size",), shared_count=1,
-        layers=after_first(0),
-    ),
+    routing=replace(ONE_SHARED, names=("gate", "experts", "shared_experts"), layers=after_first(0)),
     predicts=("num_mtp_layers",), predicted="sliding",
 )  # fmt: skip
 
@@ -503,18 +498,12 @@ add({
     "mellum": _MELLUM,
     "flint": Decoder(
         qk_norm="head", mlp_bias=False, sinks=True, kinds=listed(), rotates=in_windows, window=("sliding_window", 513),
-        routing=Routing(
-            experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
-            scored="sigmoid", names=("gate", "experts", "shared_expert"), layers=expert_layers,
-        ),
+        routing=replace(ONE_SHARED, scored="sigmoid", layers=expert_layers),
     ),
     "kolibri1": Decoder(
         bias=False, order="around", norms=_KOLIBRI, qk_norm="head", mlp_bias=False, kinds=listed(),
         rotates=decoder.in_windows_if_any, window=("sliding_window", 513), hidden=("moe_intermediate_size",),
-        routing=Routing(
-            experts=("num_local_experts", "num_experts"), shared_width=("shared_expert_intermediate_size",),
-            shared_count=1, scored="sigmoid",
-        ),
+        routing=replace(ONE_SHARED, names=("gate", "experts", "shared_experts"), scored="sigmoid"),
     ),
     "aria_text": Decoder(
         routing=Routing(
@@ -542,10 +531,7 @@ add({
         ),
     ),
     "beam": Decoder(
-        order="around", out_bias=None, qk_norm="head", mlp_bias=False, kinds=_beam_kinds, rotates=in_windows,
-        norms=(
-            "input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm",
-        ),
+        order="around", norms=AROUND, qk_norm="head", mlp_bias=False, kinds=_beam_kinds, rotates=in_windows,
         window=("sliding_window", 512), attend=lambda *asked: {"gate": "full", "gate_bias": True},
         routing=replace(_GLM_ROUTING, experts=("num_experts",), shared_count=0, layers=after_first(3)),
     ),
@@ -575,9 +561,9 @@ def _muse_rotates(fields: Fields, kinds: Any) -> list[bool]:
 
 
 _MUSE = Decoder(
-    order="around", qk_norm="plain", mlp_bias=False, kinds=_every_fourth_from_the_end, rotates=_muse_rotates,
-    norms=("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"),
-    window=("sliding_window", 2048), attend=lambda *asked: {"gate": "full"}, act_fields=("hidden_activation",),
+    order="around", norms=AROUND, qk_norm="plain", mlp_bias=False, kinds=_every_fourth_from_the_end,
+    rotates=_muse_rotates, window=("sliding_window", 2048), attend=lambda *asked: {"gate": "full"},
+    act_fields=("hidden_activation",),
     ends=lambda fields, shape: {
         "before": (Norm("embed_tokens.embed_norm", shape.width, restarts=True, scaled=False),)
     },

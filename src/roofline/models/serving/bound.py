@@ -392,18 +392,18 @@ def _together(bounds: Sequence[Bound], times: Size, conventions: Conventions) ->
 
 
 def _slowest(amounts: Sequence[Size], parts: Sequence[Model]) -> tuple[int, Any]:
-    """The stage with the largest time, of open sizes that of most layers, or the head.
-
-    Of arrays it is that of most entries, and in which entries it is so: None where it is in all.
-    """
+    """The stage with the largest time (:func:`largest_stage`); of open sizes that of most layers, or the head."""
     if any(map(is_symbol, amounts)):
         return max(range(len(parts)), key=lambda number: (len(parts[number].layers), parts[number].head)), None
+    return largest_stage(amounts)
+
+
+def largest_stage(amounts: Sequence[Size]) -> tuple[int, Any]:
+    """The stage of the largest amount, of arrays that of most entries, and in which entries: None where in all."""
     each = sizes.of_largest(amounts, range(len(amounts)))
-    if not is_array(each):
-        return each, None
-    numbers = each.ravel().tolist()
-    slowest = max(set(numbers), key=numbers.count)
-    return slowest, None if numbers.count(slowest) == len(numbers) else each == slowest
+    numbers = each.ravel().tolist() if is_array(each) else [each]
+    most = max(dict.fromkeys(numbers), key=numbers.count)
+    return most, None if numbers.count(most) == len(numbers) else each == most
 
 
 def _said(ways: Parallelism, parts: Sequence[Model], count: Size, pieces: int, phase: str) -> list[str]:

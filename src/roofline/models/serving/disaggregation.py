@@ -53,10 +53,10 @@ class Disaggregation(Answer):
         ``prefill_batch``, ``batch``      sequences at once on a server of each kind
         ``prefill_chips``, ``decode_chips``   chips of a server of each kind
         ``cache_bytes``    bytes of keys and values that one prompt hands over; ``ended_bytes`` with those of its answer
-        ``link``           bytes a second one way from one chip; ``links`` how many chips send at once
-        ``copies``         copies of the model on a prefill server, each with prompts of its own
-        ``misfits``        of servers whose memory does not hold what they do, what is lacking: then no rate is shown
+        ``link``           bytes a second one way from one chip, of those of a prefill server all at once
         ``server``         the step of a prefill server, a :class:`~roofline.models.serving.answer.Serving`
+        ``decoder``        the machine that decodes
+        ``misfits``        of servers whose memory does not hold what they do, what is lacking: then no rate is shown
     """
 
     prompt: int
@@ -70,14 +70,14 @@ class Disaggregation(Answer):
     cache_bytes: float
     ended_bytes: float
     link: float | None
-    links: int
-    copies: int
-    prefill_target: str
-    decode_target: str
-    prefill_server: str
-    decode_server: str
+    server: Serving
+    decoder: Machine
     misfits: tuple[str, ...] = ()
-    server: Serving | None = None
+
+    @property
+    def copies(self) -> int:
+        """Copies of the model on a prefill server, each with prompts of its own."""
+        return int(self.server.prefill.sizes.get("data", 1))
 
     @property
     def steps(self) -> int:
@@ -126,7 +126,7 @@ class Disaggregation(Answer):
     @property
     def transfer_time(self) -> float | None:
         """Seconds to hand one prompt's keys and values over; None where no link is known."""
-        return None if self.link is None else self.cache_bytes / (self.link * (self.links // self.copies))
+        return None if self.link is None else self.cache_bytes / (self.link * (self.prefill_chips // self.copies))
 
     @property
     def time_to_first_token(self) -> float | None:
@@ -138,7 +138,7 @@ class Disaggregation(Answer):
         """Answers a second that prefill, decode and the hand-over allow of one server of each kind."""
         found = {"prefill": self.prefill_batch / self.prefill_time, "decode": self.answers_per_second}
         if self.link is not None and self.cache_bytes:  # a model in outline hands over nothing that is known
-            found["the hand-over"] = self.link * self.links / self.cache_bytes
+            found["the hand-over"] = self.link * self.prefill_chips / self.cache_bytes
         return found
 
     @property
@@ -154,14 +154,15 @@ class Disaggregation(Answer):
     @property
     def keeps_pace(self) -> bool | None:
         """Whether the link carries what prefill makes; None where no link is known."""
-        return None if self.link is None else self.transfer_rate <= self.link * self.links
+        return None if self.link is None else self.transfer_rate <= self.link * self.prefill_chips
 
     def one_line(self) -> str:
         """How many servers of each kind, or which of them does not fit."""
         if self.misfits:
             return f"Disaggregation: {'; '.join(self.misfits)}"
         first, other = self.rounded
-        return f"Disaggregation: {first} prefill on {self.prefill_target} to {other} decode on {self.decode_target}"
+        target = self.server.prefill.target
+        return f"Disaggregation: {first} prefill on {target} to {other} decode on {self.decoder.name}"
 
     def sections(self) -> tuple[Section, ...]:
         """How many servers of each kind, and what goes between them."""
@@ -179,10 +180,10 @@ class Disaggregation(Answer):
             f"(busy: {', '.join(busy)})",
         ]
         lines = [
-            f"prefill on {self.prefill_server}: {self.prefill_batch} x {self.prompt:,} "
-            f"tokens in {format_amount(self.prefill_time, 's')}",
-            f"decode on {self.decode_server}: {self.batch:,} at once, {self.steps:,} steps "
-            f"of {format_amount(self.step_time, 's')}",
+            f"prefill on {self.server.prefill.machine.with_number(self.prefill_chips)}: {self.prefill_batch} x "
+            f"{self.prompt:,} tokens in {format_amount(self.prefill_time, 's')}",
+            f"decode on {self.decoder.with_number(self.decode_chips)}: {self.batch:,} at once, {self.steps:,} steps "
+            f"of {token}",
         ]
         ratios = [
             f"{format_number(self.ratio)} prefill servers for each that decodes, as {first} and {other}; "
@@ -206,37 +207,33 @@ class Disaggregation(Answer):
             pace = "it keeps pace" if self.keeps_pace else "it does not keep pace"
             time, link = format_amount(self.transfer_time, "s"), format_amount(self.link, "B/s")
             makes = f"; prefill makes {format_amount(self.transfer_rate, 'B/s')}, {pace}" * (not self.misfits)
-            lines.append(f"{moved}: {time} over {self.links // self.copies} x {link}{makes}")
+            lines.append(f"{moved}: {time} over {self.prefill_chips // self.copies} x {link}{makes}")
         return paragraph("prefill and decode apart", lines)
 
     def explain(self) -> str:
         """The arithmetic of the prefill server's step and of the hand-over."""
         sent = "no link is known" if self.link is None else f"{format_amount(self.link, 'B/s')} of each chip"
-        chips = f"{self.links // self.copies} chips send a prompt"
+        chips = f"{self.prefill_chips // self.copies} chips send a prompt"
         takes = "" if self.transfer_time is None else f" = {format_amount(self.transfer_time, 's')}"
         moved = f"hand-over: {format_amount(self.cache_bytes, 'B')} of keys and values, {chips}, {sent}{takes}"
-        step = [] if self.server is None else [f"prefill server\n\n{self.server.explain()}"]
-        return "\n\n".join([*step, moved])
+        return f"prefill server\n\n{self.server.explain()}\n\n{moved}"
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
-        prefill: dict[str, Any] = {
-            "target": self.prefill_target, "chips": self.prefill_chips, "batch": self.prefill_batch
-        }  # fmt: skip
-        if self.server is not None:
-            prefill |= {"bound_by": self.server.prefill.bound_by, "memory": self.server.memory.amounts()}
-        decode = {"target": self.decode_target, "chips": self.decode_chips, "batch": self.batch}
+        step = self.server.prefill
+        prefill = {"target": step.target, "chips": self.prefill_chips, "batch": self.prefill_batch}
+        prefill |= {"bound_by": step.bound_by, "memory": self.server.memory.amounts(), "time": self.prefill_time}
+        decode = {"target": self.decoder.name, "chips": self.decode_chips, "batch": self.batch}
+        rates = ("time_to_first_token", "tokens_per_second", "chips_ratio", "answers_per_second_per_chip")
+        moved = ("cache_bytes", "link", "transfer_time", "transfer_rate", "keeps_pace")
+        ended = ("answers_per_second", "evictions_per_step", "bytes_freed_per_second", "misfits")
         return {
-            "prompt": self.prompt,
-            "output": self.output,
-            "prefill": {**prefill, "time": self.prefill_time},
+            **attributes(self, "prompt", "output"),
+            "prefill": prefill,
             "decode": {**decode, "step_time": self.step_time, "steps": self.steps},
             "servers_ratio": self.ratio,
             "servers": list(self.rounded),
-            **attributes(self, "time_to_first_token", "tokens_per_second"),
-            **attributes(self, "chips_ratio", "answers_per_second_per_chip", "cache_bytes", "link"),
-            **attributes(self, "transfer_time", "transfer_rate", "keeps_pace"),
-            **attributes(self, "answers_per_second", "evictions_per_step", "bytes_freed_per_second", "misfits"),
+            **attributes(self, *rates, *moved, *ended),
         }
 
 
@@ -314,15 +311,12 @@ def disaggregate(
         for name, each, instead in (("prefill", first.footprint, enough), ("decode", last.footprint, ""))
         if each is not None and each.fits is False
     )
-    rate = link_bandwidth(sender) if link is None else float(parse(link, "B/s"))
-    chips = chips_in_all(first.machine, {**options, **prefill})
 
     def kept(length: int, asked: Mapping[str, Any]) -> float:
         activations = asked.get("activations") or described.dtype
         stored = described.in_format(activations)
         return float(stored.cache_bytes(length, dtype=asked.get("kv"), activations=activations))
 
-    decode_chips = chips_in_all(later.machine, {**options, **decode})
     return Disaggregation(
         prompt=prompt,
         output=output,
@@ -330,19 +324,14 @@ def disaggregate(
         step_time=float(steps.mean()),
         prefill_batch=prefill_batch,
         batch=batch,
-        prefill_chips=chips,
-        decode_chips=decode_chips,
+        prefill_chips=chips_in_all(first.machine, {**options, **prefill}),
+        decode_chips=chips_in_all(later.machine, {**options, **decode}),
         cache_bytes=kept(prompt, {**options, **prefill}),
         ended_bytes=kept(prompt + output - 1, {**options, **decode}),
-        link=rate,
-        links=chips,
-        copies=first.sizes.get("data", 1),
-        prefill_target=first.target,
-        decode_target=later.target,
-        prefill_server=first.machine.with_number(chips),
-        decode_server=later.machine.with_number(decode_chips),
-        misfits=tuple(misfits),
+        link=link_bandwidth(sender) if link is None else float(parse(link, "B/s")),
         server=server,
+        decoder=later.machine,
+        misfits=tuple(misfits),
     )
 
 

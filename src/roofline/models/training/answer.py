@@ -24,6 +24,7 @@ from roofline.models.operations import longest_operations, network_resources, of
 from roofline.models.parallelism.layout import Parallelism, name_axes
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.parallelism.splitting import stack_parts
+from roofline.models.serving.bound import largest_stage
 from roofline.models.training.stage import SHARED_FROM, Stage
 from roofline.quantity import agree, format_amount, format_count, format_number, format_percent, in_a_row
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
@@ -39,7 +40,6 @@ from roofline.sizes import (
     is_one,
     is_symbol,
     maximum,
-    of_largest,
     product,
 )
 from roofline.statements import HEADLINE_GAPS, untimed_parts, without
@@ -903,7 +903,5 @@ def _largest(stages: tuple[Stage, ...], size: Any) -> tuple[Stage, Any]:
     sizes = [size(stage) for stage in stages]
     if any(is_symbol(value) for value in sizes):
         return stages[-1], None
-    each = of_largest(sizes, range(len(sizes)))
-    numbers = each.ravel().tolist() if is_array(each) else [each]
-    most = max(dict.fromkeys(numbers), key=numbers.count)
-    return stages[most], None if numbers.count(most) == len(numbers) else each == most
+    most, here = largest_stage(sizes)
+    return stages[most], here
