@@ -990,3 +990,12 @@ def test_stages_that_wait_and_a_changed_chip_are_said_to_make_the_difference() -
     said = " ".join(str(roofline.compare(usual, quick, names=["usual", "quick"])).split())
     assert "decode time on hbm" in said
     assert "time on" not in str(roofline.llm("llama-3-8b", on="h100,h200", **asked))
+
+
+def test_a_name_of_ones_own_with_a_colon_is_no_number_of_chips() -> None:
+    on_eight = llm("llama-3-70b", on="h100:8", tensor=8, batch=8, context=4096)
+    on_four = llm("llama-3-70b", on="h200:4", tensor=4, batch=8, context=4096)
+    (said,) = compare(on_eight, on_four, names=["ours: now", "then"]).verdicts()
+    assert said.startswith("ours: now has the lowest floor on 8 chips; then comes next")
+    (said,) = compare(on_eight, on_four).verdicts()
+    assert said.startswith("h100:8 tensor 8 has the lowest floor; h200:4 tensor 4 comes next")

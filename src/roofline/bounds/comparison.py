@@ -574,8 +574,10 @@ class SideBySide(Answer):
             where = f"{where} and that are timed whole" if some_fit else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
             return f"{self.even_in_words()}{self._because()}"
-        counts, shaped = {getattr(answer, "chips", 1) for answer in self.answers}, ":" in "".join(self._leaders)
-        count = self._on_chips(self._leaders) if len(counts) > 1 and not shaped else ""
+        counts = {getattr(answer, "chips", 1) for answer in self.answers}
+        targets = {who: _machine(self[who]).target for who in self._leaders}
+        told = any(":" in target and target in who for who, target in targets.items())
+        count = self._on_chips(self._leaders) if len(counts) > 1 and not told else ""
         return f"{self.lead}{count}{where}{self._why() or self._because()}{self._next()}"
 
     def _because(self) -> str:

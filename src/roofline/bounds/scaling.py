@@ -616,8 +616,9 @@ def _mixed(request: _SplitQuestion) -> Scaling:
     x, n = symbol("X"), symbol("N")
     split = {symbol("Y"): n / x}
     math = _together(_time(symbolic, "flops"), several).subs(split)
-    over = {axis: _together(_over(symbolic, axis), several).subs(split) for axis in ("X", "Y")}
-    best = next(root for root in roots_of(over["X"], over["Y"], x) or () if root.subs(_ones(root)) > 0)
+    sent = _sent(symbolic)
+    over = {axis: _together(sent[axis], several).subs(split) for axis in ("X", "Y")}
+    best = _positive(roots_of(over["X"], over["Y"], x) or ())
     equation = sympy.simplify((math / over["X"].subs(x, best)) ** 2)
     form = _root(equation, wanted, sizes)
     says, what = SPLITS["mixed"]
@@ -654,15 +655,15 @@ def _two_dimensions(request: _SplitQuestion) -> Scaling:
     for line, spread, axes in lines:
         asked = request.line(line, spread, axes)
         symbolic = _in_symbols(asked.vary(sizes={}))
-        busiest = {u.axis: u.time for u in symbolic.uses if u.quantity == "wire"}
-        times = [busiest[axis] for axis in dict.fromkeys(("X", "Y")) if axis in busiest]
+        over = _sent(symbolic)
+        times = [over[axis] for axis in ("X", "Y") if axis in over]
         sent.append(_together(sum(times[1:], times[0]), spread).subs(symbol("Y"), n / x))
     sizes = _split_sizes(asked)
     rates = _numbers(symbolic)
     links = {u.place: u.rate.value for u in symbolic.uses if u.quantity == "wire"}
     if rates.get(links["X"]) == rates.get(links["Y"]):
         sent = [time.subs(links["X"], links["Y"]) for time in sent]
-    best = next(root for root in sympy.solve(sympy.diff(sent[1], x), x) if root.subs(_ones(root)) > 0)
+    best = _positive(sympy.solve(sympy.diff(sent[1], x), x))
     equation = sympy.simplify((sent[0].subs(x, 1) / sent[1].subs(x, best)) ** 2)
     says, what = SPLITS["2d"]
     known = {**rates, **{symbol(key): size for key, size in sizes.items()}}
@@ -849,9 +850,9 @@ def _weights(symbolic: Bound, named: str = "") -> Any:
     return loaded / next(use.rate.value for use in symbolic.uses if use.quantity == "bytes")
 
 
-def _over(symbolic: Bound, axis: str) -> Any:
-    """The time of the busiest link of one mesh axis."""
-    return next(u.time for u in symbolic.uses if u.quantity == "wire" and u.axis == axis)
+def _sent(symbolic: Bound) -> dict[str, Any]:
+    """The time that is sent over each mesh axis."""
+    return {use.axis: use.time for use in symbolic.uses if use.quantity == "wire"}
 
 
 def _ways(asked: Question, axes: tuple[str, ...]) -> Any:
@@ -859,8 +860,9 @@ def _ways(asked: Question, axes: tuple[str, ...]) -> Any:
     return product(mesh[axis].size for axis in axes) if mesh is not None else 1
 
 
-def _ones(form: Any) -> dict[Any, int]:
-    return dict.fromkeys(form.free_symbols, 1)
+def _positive(roots: Iterable[Any]) -> Any:
+    """The first root that is positive where every size is 1."""
+    return next(root for root in roots if root.subs(dict.fromkeys(root.free_symbols, 1)) > 0)
 
 
 def evaluate_form(
