@@ -665,3 +665,13 @@ def test_a_tensor_of_one_number_is_an_argument_of_the_program():
     assert found.bytes("minimal") == 4 * (24 + 1 + 1 + 30)
     by_name = trace(program, inputs=["fp32[3, 8]", torch.tensor(0.1)], kwargs=given | {"kind": "replicate"})
     assert [op.name for op in by_name.ops][-1] == "replication_pad1d"
+
+
+def test_margins_and_pools_at_random_have_gradients():
+    labels = torch.zeros(10, dtype=torch.long)
+    step = trace(lambda x: F.multi_margin_loss(x, labels), "fp32[10, 5]", input_gradients=True)
+    assert (step.complete, step.bytes("minimal")) == (True, 4 * (50 + 50 + 1) + 8 * 10)
+    several = trace(F.multilabel_margin_loss, "fp32[10, 5]", labels[:, None].repeat(1, 5), input_gradients=True)
+    assert (several.complete, several.bytes("minimal")) == (True, 4 * (50 + 50 + 1) + 8 * 50)
+    pool = trace(lambda x: F.fractional_max_pool3d(x, 2, output_size=2), "fp32[2, 3, 5, 5, 5]", input_gradients=True)
+    assert pool.only(name="fractional_max_pool3d_backward").ops[0].writes[0].elements == 6 * 125

@@ -281,6 +281,8 @@ def test_functions_that_refuse_some_values_are_taken_to_be_given_others():
     weighted = trace(lambda x, often, w: torch.cov(x, fweights=often, aweights=w), "fp32[8, 64]", "int64[64]", weights)
     assert plain.macs() == weighted.macs() == 8 * rows
     assert weighted.bytes("minimal") == 4 * (rows + 64 + 64) + 8 * 64
+    step = trace(lambda x, w: torch.cov(x, aweights=w), "fp32[8, 64]", weights, input_gradients=True)
+    assert step.macs() == 3 * 8 * rows
     loss = trace(lambda x, y, v: F.gaussian_nll_loss(x, y, v, full=True), *("fp32[8, 64]",) * 2, "fp32[8]")
     assert loss.bytes("minimal") == 4 * (2 * rows + 8 + 1)
 

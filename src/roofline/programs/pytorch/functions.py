@@ -451,7 +451,7 @@ def _moved(recorder: Recorder, name: str, x: Any, shape: Sequence[int], amount: 
 def checked(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Functions that refuse some values, which they look at: none is refused. Windows go in as shapes."""
     inner = opened(func)
-    with recorder.answering(func is torch.cov):  # that no weight is below 0; a variance, a window that vanishes
+    with recorder.answering():
         if inner is not None:
             return inner(*args, **kwargs)
         with torch._C.DisableTorchFunction():
@@ -553,8 +553,9 @@ shape("sparse_sampled_addmm")(lambda args, kwargs: args[0].clone())
 # The edges of the bins of each dimension.
 shape("_histogramdd_bin_edges")(lambda args, kwargs: [args[0].new_empty(many + 1) for many in args[1]])
 
-# A gradient for every score.
-shape("_ctc_loss_backward")(lambda args, kwargs: torch.empty_like(args[1]))
+# A gradient for every score, or element.
+shape("_ctc_loss_backward", "multi_margin_loss_backward", "multilabel_margin_loss_backward",
+      "fractional_max_pool3d_backward")(lambda args, kwargs: torch.empty_like(args[1]))  # fmt: skip
 
 # Nothing comes out. Whether a gradient is not finite keeps the value it had: it is taken not to be.
 shape("_fused_sgd", "_fused_adagrad", "_amp_foreach_non_finite_check_and_unscale")(lambda args, kwargs: None)

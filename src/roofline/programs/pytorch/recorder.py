@@ -180,6 +180,8 @@ _DEVICE = torch.Tensor.device.__get__
 _SET_DATA = torch.Tensor.data.__set__
 #: What PyTorch asks a tensor of open sizes for that works in numbers.
 _CONCRETE = frozenset({"size", "stride", "storage_offset"})
+#: What functions that look at values compare them by.
+_TESTS = frozenset({"ge", "gt", "le", "lt", "ne"})
 #: Lookups in a table, and the position of their indices.
 _PICKS = {"aten.index": 1, "aten.index_select": 2, "aten.embedding": 1}
 #: Functions that are given gradients, and how many arguments come before those.
@@ -220,7 +222,7 @@ class Recorder:
         self.identities = TensorIdentities(self.open.beyond_least)
         self.ops: list[Op] = []
         self.quiet = 0
-        self.answer: bool | None = None
+        self.answers = False
         self.constants = True
         self.float_constants = float_constants
         self.calls: dict[int, Call] = {}
@@ -245,13 +247,13 @@ class Recorder:
             self.quiet -= 1
 
     @contextmanager
-    def answering(self, answer: bool) -> Iterator[None]:
-        """Answer what a function asks for the values of tensors that have none."""
-        self.answer = answer
+    def answering(self) -> Iterator[None]:
+        """Answer what a function asks of values that there are none of: no number is too small, and none is zero."""
+        self.answers = True
         try:
             yield
         finally:
-            self.answer = None
+            self.answers = False
 
     def on_one_device(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Call a function; one that refuses constants with values beside data gets them, and makes them, without."""
@@ -591,8 +593,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             recorder.emit(pricing.move(traits.name, [recorder.read(tensor) for tensor in tensors], ()))
             return 1.0
         if traits.value_asked:
-            if recorder.answer is not None:
-                return recorder.answer
+            if recorder.answers:
+                return next((op.name for op in reversed(recorder.ops) if op.name in _TESTS), "") in ("ge", "ne")
             raise self._needs_values(traits)
         if traits.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
             raise self._refused(traits, tensors, "operands of different dtypes", self._one_dtype(tensors))
