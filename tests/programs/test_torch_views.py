@@ -644,3 +644,9 @@ def test_all_of_a_tensor_by_its_rows_and_by_its_batches_is_one_piece_of_any_size
     batches = Stretches(0, ((2**20, 2**30), (2**20, 2**10), (2**9, 2), (2, 1)))
     assert pieces([rows, batches, Stretches(0, ((2**50, 1),))]) == ((2**50,), ((0,), (0,), (0,)))
     assert pieces([rows, Stretches(2**10, ((3, 2**10), (2**10, 1)))]).sizes == (2**50 - 3 * 2**10, 3 * 2**10)
+
+
+def test_as_much_is_scattered_as_indices_name():
+    given = ("fp32[10, 8]", "int64[3, 8]", "fp32[5, 8]")
+    added = trace(lambda x, at, rows: x.scatter_add_(0, at, rows), *given)
+    assert (added.flops("all"), added.bytes()) == (3 * 8, 8 * 3 * 8 + 4 * 3 * 3 * 8)

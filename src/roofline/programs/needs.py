@@ -20,7 +20,7 @@ from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.regions import NOTHING, WHOLE, Box, Region
 from roofline.programs.tensor_parts import Edges
-from roofline.sizes import Size, is_one, is_symbol, product
+from roofline.sizes import Size, is_one, is_symbol, minimum, product
 
 #: A triangle has so many stairs.
 _STAIRS = 32
@@ -372,12 +372,26 @@ def lettered(
         yield WHOLE if len({*word}) < len(word) else regions.each(asked.region, back)  # twice: a diagonal
 
 
-def attended(asked: Asked, seen: Callable[[Edges], Any] | None = None) -> Iterator[Region]:
-    """Attention: rows of the queries, all keys or those that these rows have ``seen``, columns of the values.
+def attended(asked: Asked, causal: bool = False, shown: Any = None) -> Iterator[Region]:
+    """Attention: rows of the queries, all keys or those that these rows see, columns of the values.
 
-    Of rows that see one key of several its values are the result, whatever the scores are.
+    They see those up to their own number if it is ``causal``, and those that are ``shown`` by a mask that is known. Of
+    rows that see one key of several its values are the result, whatever the scores are.
     """
     (queries, keys, values, *masks), out = asked.ins, asked.outs[0]
+    seen: Callable[[Edges], Any] | None = None
+    if shown is not None and shown.ndim > 1 and shown.shape[-1] == keys[-2]:
+        chosen = shown.reshape(-1, *shown.shape[-2:]).any(0)
+        if causal:
+            chosen = np.tril(np.broadcast_to(chosen, (queries[-2], keys[-2])))
+
+        def seen(rows: Edges) -> Any:
+            return np.flatnonzero((chosen if len(chosen) == 1 else chosen[slice(*rows)]).any(0))
+
+    elif causal:
+
+        def seen(rows: Edges) -> Any:
+            return 0, minimum(rows[1], keys[-2]), 1
 
     def is_copy(box: Any) -> bool:
         found = (0, keys[-2], 1) if seen is None else seen(box[-2])

@@ -375,6 +375,17 @@ def once(array: Any) -> Any:
     return array[(*(slice(None) if step else slice(0, 1) for step in array.strides), ...)]
 
 
+def below_the_largest(mask: Any, subtracted: Sequence[Any]) -> Any:
+    """Where scores stay low when the largest of each line is subtracted: not in a line that is hidden as a whole.
+
+    Its scores are alike, so that softmax weighs all of its values.
+    """
+    lines = enumerate(subtracted, mask.ndim - len(subtracted))
+    axes = tuple(axis for axis, size in lines if axis >= 0 and size == 1 < mask.shape[axis])
+    held = once(mask)
+    return np.broadcast_to(held & ~held.all(axes, keepdims=True), mask.shape) if axes else mask
+
+
 def count_where(mask: Any) -> int:
     """Elements in which a mask holds, what is repeated counted as often."""
     held = once(mask)

@@ -178,12 +178,8 @@ class Traced(Answer):
 
     def totals(self, convention: str = "flops") -> dict[str, Size]:
         """Counts by kind of operation, the kinds that count nothing left out."""
-        found: dict[str, Size] = {}
-        for op in self.ops:
-            amount = count_operation(op, convention)
-            if is_symbol(amount) or amount:
-                found[op.kind] = found.get(op.kind, 0) + amount
-        return found
+        found = _sums_by("kind", self.ops, convention)
+        return {kind: amount for kind, amount in found.items() if is_symbol(amount) or amount}
 
     def collectives(self) -> tuple[Op, ...]:
         """The collective operations, in order."""
@@ -407,8 +403,7 @@ def _time_under(roofs: Mapping[str, Bound]) -> Iterator[Section]:
 
 def _sums_by(key: str, ops: Iterable[Op], convention: str) -> dict[str, Size]:
     """Counts by kind or by module path."""
-    found = sums_by_name((name, count_operation(op, convention)) for op in ops if (name := getattr(op, key)))
-    return found
+    return sums_by_name((name, count_operation(op, convention)) for op in ops if (name := getattr(op, key)))
 
 
 def _part_of(program: Traced, what: str, convention: str) -> Size:

@@ -21,7 +21,7 @@ import numpy as np
 
 from roofline.frozen import NamedTuple
 from roofline.programs.jax.registry import size_of
-from roofline.programs.regions import HIDDEN, once
+from roofline.programs.regions import HIDDEN, below_the_largest, once
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
 
 #: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
@@ -127,7 +127,7 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
             found = _hidden_in(np.broadcast_to(-once(large), large.shape), False)  # as 1e10 · (1 − mask)
             found = found if found is not None and found.shape == shape else None
         elif found is not None and name == "sub":
-            found = _below_the_largest(found, getattr(eqn.invars[1].aval, "shape", ()))
+            found = below_the_largest(found, getattr(eqn.invars[1].aval, "shape", ()))
         return None if found is None else Hidden(found, is_zero)
     if not isinstance(first, Hidden):
         return None
@@ -137,16 +137,6 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
     if name in _MOVING and is_known and (name in _VIEWS or first.mask.size <= _MOST_BYTES):
         return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask, *operands[1:])), first.is_zero)
     return None
-
-
-def _below_the_largest(mask: Any, subtracted: Sequence[Any]) -> Any:
-    """Where scores stay low when the largest of each line is subtracted: not in a line that is hidden as a whole.
-
-    Its scores are alike, so that softmax weighs all of its values.
-    """
-    axes = tuple(axis for axis, size in enumerate(subtracted) if size == 1 < mask.shape[axis])
-    held = once(mask)
-    return np.broadcast_to(held & ~held.all(axes, keepdims=True), mask.shape) if axes else mask
 
 
 def _hidden_in(operand: Numbers, is_zero: bool) -> Any:

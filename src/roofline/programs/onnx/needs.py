@@ -136,16 +136,8 @@ def _attended(each: Asked) -> Iterator[Region]:
     """Rows of the queries, and of heads [B, heads, S, H] the keys that they may see; with a cache all is needed."""
     if len(each.ins[0]) != 4 or any(shape is not None for shape in each.ins[4:]):
         return iter(())
-    length, mask = each.ins[1][-2], each.numbers[3] if len(each.ins) > 3 else None
-    if isinstance(mask, np.ndarray) and mask.ndim > 1 and mask.shape[-1] == length:
-        seen = mask.reshape(-1, *mask.shape[-2:]).any(0)
-        shown = np.broadcast_to(seen, (each.ins[0][-2], length))
-        if each.facts.get("is_causal"):
-            shown = np.tril(shown)
-        return needs.attended(each, lambda rows: np.flatnonzero(shown[slice(*rows)].any(0)))
-    if each.facts.get("is_causal"):
-        return needs.attended(each, lambda rows: (0, minimum(rows[1], length), 1))
-    return needs.attended(each)
+    mask = each.numbers[3] if len(each.ins) > 3 else None
+    return needs.attended(each, bool(each.facts.get("is_causal")), mask if isinstance(mask, np.ndarray) else None)
 
 
 def _sliced(each: Asked) -> Iterator[Region]:

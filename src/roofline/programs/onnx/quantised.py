@@ -30,12 +30,9 @@ JOINED = (
 #: What may stand between a product and the QuantizeLinear of its result: the bounds of the integers hold it.
 BOUNDED = ("Relu", "Clip")
 
-#: The formats that products take on the integers; of the narrower ones that a library may lack by name.
-NARROW = {
-    getattr(TensorProto, name)
-    for name in ("INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E5M2")
-    if hasattr(TensorProto, name)
-}
+#: The formats that products take on the integers.
+NARROW = {TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT8E4M3FN,
+          TensorProto.FLOAT8E5M2}  # fmt: skip
 
 
 def on_integers(graph: Any, outside: Mapping[str, Any] = {}) -> int:

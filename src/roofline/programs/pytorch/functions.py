@@ -519,7 +519,7 @@ def mapped(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
 
 # The same shape: a number for each chance or rate, functions of quantised numbers.
 shape(
-    "binomial", "_standard_gamma", "_sample_dirichlet",
+    "binomial", "_sample_dirichlet",
     *(f"quantized.{name}" for name in (
         "add_scalar", "mul_scalar", "add_scalar_relu", "mul_scalar_relu", "sigmoid", "hardswish", "leaky_relu", "elu",
         "celu", "relu6", "prelu", "clamp", "threshold", "softmax", "layer_norm", "group_norm", "instance_norm",
@@ -679,14 +679,6 @@ def counted(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 shape("_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")(
     lambda args, kwargs: args[0].new_empty([n if isinstance(n, int) else n.numel() - 1 for n in args[1]])
 )
-
-
-@shape("multilabel_margin_loss_forward")
-def margins(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A loss for each row, or one; and which classes are among the labels."""
-    scores, target, reduction = args[:3]
-    rows = scores.shape[:1] if reduction == 0 and scores.dim() > 1 else ()
-    return scores.new_empty(rows), torch.empty_like(scores, memory_format=torch.contiguous_format).view(target.shape)
 
 
 @shape("geqrf")

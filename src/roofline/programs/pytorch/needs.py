@@ -962,16 +962,8 @@ def _resampled(each: Asked) -> Iterator[Region]:
 
 def _attended(each: Asked) -> Iterator[Region]:
     """Under a mask whose values are known the keys that it lets some of the queries see."""
-    length = each.ins[1][-2]
-    if each.facts.get("is_causal"):
-        return needs.attended(each, lambda rows: (0, minimum(rows[1], length), 1))
-    chosen = let_through(each.numbers[3]) if len(each.numbers) > 3 else None
-    if chosen is None or chosen.ndim < 2 or chosen.shape[-1] != length:
-        return needs.attended(each)
-    queries = chosen.reshape(-1, *chosen.shape[-2:]).any(0)
-    return needs.attended(
-        each, lambda rows: np.flatnonzero((queries if len(queries) == 1 else queries[slice(*rows)]).any(0))
-    )
+    shown = let_through(each.numbers[3]) if len(each.numbers) > 3 else None
+    return needs.attended(each, bool(each.facts.get("is_causal")), shown)
 
 
 _RULES: dict[str, needs.Rule] = {
@@ -1092,7 +1084,7 @@ def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
         sides = sides if name not in ("add", "sub", "mul", "div") or is_zero is (name in ("mul", "div")) else 0
         masks = [_where_hidden(value, held, is_zero) for value in args[:sides]]
         if name == "sub" and masks and isinstance(other := args[1], TensorOperand):
-            masks = [masks[0] if masks[0] is None else _below_the_largest(masks[0], other.shape)]
+            masks = [masks[0] if masks[0] is None else regions.below_the_largest(masks[0], other.shape)]
             if other.values is not None:  # large where it hides, as 1e10 · (1 − mask)
                 masks.append(_where_hidden(replace(other, values=-other.values), {}, False))
     known = [mask for mask in masks if mask is not None and mask.any()]
@@ -1106,13 +1098,6 @@ def _named(indices: Any, shape: tuple[Any, ...]) -> Any:
     chosen = np.zeros(shape, bool)
     chosen[tuple(slice(None) if index is None else np.asarray(index.values) for index in indices)] = True
     return chosen
-
-
-def _below_the_largest(mask: Any, subtracted: tuple[Any, ...]) -> Any:
-    """Where scores stay low when the largest of each line is subtracted: not in a line that is hidden as a whole."""
-    ahead = mask.ndim - len(subtracted)
-    axes = tuple(axis for axis, size in enumerate(subtracted, ahead) if axis >= 0 and size == 1 < mask.shape[axis])
-    return mask & ~mask.all(axes, keepdims=True) if axes else mask
 
 
 def _where_hidden(value: Any, held: _Held, is_zero: bool) -> Any:

@@ -153,7 +153,7 @@ def traits_of(func: Any) -> OperatorTraits:
         is_view=bool(func.is_view),
         free=space == "aten" and (name in _FREE or plain in _FREE),
         pointwise=torch.Tag.pointwise in tags,
-        reduction=hasattr(torch.Tag, "reduction") and torch.Tag.reduction in tags,
+        reduction=torch.Tag.reduction in tags,
         random=name in _RANDOM or torch.Tag.nondeterministic_seeded in tags,
         heavy=name in _HEAVY,
         takes_device=any(item.name == "device" for item in schema.arguments),

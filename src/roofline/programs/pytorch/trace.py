@@ -49,11 +49,8 @@ from roofline.progress import stopped
 from roofline.signatures import either
 from roofline.sizes import Size
 
-OPTIMIZERS = {
-    name.lower(): getattr(torch.optim, name)
-    for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adafactor", "Muon")
-    if hasattr(torch.optim, name)  # from PyTorch 2.5 and 2.9 on
-}
+_OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adafactor", "Muon")
+OPTIMIZERS = {name.lower(): getattr(torch.optim, name) for name in _OPTIMIZERS}
 
 
 def trace(

@@ -169,14 +169,18 @@ def put(call: Call) -> Priced:
 def scattered(call: Call) -> Priced:
     """Write values where indices name; adding reads what was there and adds."""
     values = [value for value in call.args[1:] if is_operand(value)]
-    amount = maximum(*(value.elements for value in values)) if values else call.results[0].elements
+    sizes = [value.elements for value in (values[:1] if call.name.startswith("scatter") else values)]
+    amount = maximum(*sizes) if values else call.results[0].elements  # of what is scattered as much as indices name
     if call.name == "index_fill":  # rows of one value
         target, axis, index = call.args[:3]
         amount = _indexed(target, [*[None] * (axis % max(1, target.rank)), index])
     named = named_elements(call) if call.name.startswith("masked") else None
     amount = amount if named is None else int(named.sum())
     adds = call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce") or bool(call.get("reduce"))
-    return _scattered(call, call.read(*values), amount, adds)
+    reads = call.read(*values)
+    if call.name.startswith("scatter"):
+        reads = (*reads[:1], *(_touch(t, amount) for t in reads[1:]))
+    return _scattered(call, reads, amount, adds)
 
 
 #: FLOPs an element: a running count of what is chosen; where a histogram's bin lies (x − low)·scale, and its count.
