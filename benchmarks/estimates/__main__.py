@@ -33,7 +33,7 @@ from benchmarks.estimates.served import (
     transferred,
 )
 from benchmarks.estimates.training import fitted_training
-from benchmarks.estimates.transfers import another_generation, outside_sizes, within_a_generation
+from benchmarks.estimates.transfers import another_generation, another_kind, outside_sizes, within_a_generation
 from roofline.estimates.constants import KernelConstants, four_digits, read_constants, shipped, write_constants
 from roofline.estimates.transfer import FILE, Transfer, transfers
 from roofline.files import toml_value, write_text
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
     left = [one for mine in families.values() for one in with_lenders(mine, measured)]
     # residuals of chips that were left out are those of all libraries together
-    moved = [] if options.library else [*another_generation(left), *outside_sizes(left)]
+    moved = [] if options.library else [*another_generation(left), *outside_sizes(left), *another_kind(left, measured)]
     if not options.only or "contraction" in options.only:
         moved += within_a_generation(options.data)
     done = [one.constants for one in left]

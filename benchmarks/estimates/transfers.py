@@ -16,7 +16,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,7 +29,7 @@ from benchmarks.estimates.shared_constants import chosen_policy
 from roofline.estimates.constants import KERNELS
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.transfer import OTHER, OUTSIDE, SAME, Transfer, boost, of_its_own
+from roofline.estimates.transfer import OTHER, OTHER_KIND, OUTSIDE, SAME, Transfer, boost, of_its_own
 
 #: Chips of DeepBench that have the same cores, and the names of their boards.
 SISTERS = (("DB_M40", "DB_TitanX"),)
@@ -86,6 +86,21 @@ def half_way(done: Sequence[Outcome], name: str) -> tuple[float, float]:
     of_all, of_its = (np.log(even_ends(each)[1]) for each in ratios)
     width = float(np.exp(np.sqrt(of_all * of_its)))
     return 1 / width, width
+
+
+def another_kind(done: Sequence[Outcome], data: Mapping[Group, Rows]) -> list[Transfer]:
+    """The residuals of activations by constants of norms of the same chip: a softmax, without rows, takes these."""
+    norms, activations = ([one for one in done if one.group.path == path] for path in ("input_layernorm", "mlp_act"))
+    parts: list[tuple[Any, Any]] = []
+    for known in norms:
+        for there in (one.group for one in activations if one.group.chip == known.group.chip):
+            rows, model = data[there], KERNELS[known.group.kernel]
+            ratio = rows.seconds / model.times(rows.shapes, rows.chip, known.constants.values, known.constants.policy)
+            parts.append(tuple(ratio[half] for half in halves(there, len(rows))))
+    if not parts:
+        return []
+    fitted, reported = map(np.concatenate, zip(*parts, strict=True))
+    return [residuals_of("norm", OTHER_KIND, fitted, reported, f"{AICONF}: activations by norms", even_ends)]
 
 
 def outside_sizes(done: Sequence[Outcome]) -> list[Transfer]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from roofline import bound, llm, train
 from roofline.cli.measure import accuracy_command
 from roofline.errors import InputError
-from roofline.estimates import estimated
+from roofline.estimates import estimated, vector_and_collectives
 from roofline.estimates.accuracy import FURTHEST, accuracy
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.estimator import Estimator, KernelRun, chip_figures, kernels_of
@@ -503,13 +503,17 @@ SOFTMAX = {
 
 
 @pytest.mark.parametrize(("on", "dtype", "columns"), SOFTMAX)
-def test_a_softmax_takes_the_time_of_rows_that_are_reduced(on: str, dtype: str, columns: int) -> None:
+def test_a_softmax_takes_the_time_of_rows_that_are_reduced(
+    on: str, dtype: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Theirs starts from memory: the benchmark clears the cache before each run."""
+    monkeypatch.setattr(vector_and_collectives, "warm_share", lambda moved, *_: 0 * moved)
     answer = estimated(bound(f"softmax({dtype}[4096, {columns}])", on=on))
     (one,) = answer.expectation.kernels
     measured = one.run.bytes / (1e9 * SOFTMAX[on, dtype, columns])
-    assert one.value == pytest.approx(measured, rel=0.33)
+    assert one.value == pytest.approx(measured, rel=0.13)
     assert one.low < measured < one.high
-    assert one.high > 2 * one.low, "constants of norms are no surer than those of another generation"
+    assert one.high > 2 * one.low, "constants of norms are no surer than activations are by them"
     assert one.source is not None
     assert "norms" in one.source.transferred_from
     assert any("softmax by constants of" in line for line in answer.assumptions)

@@ -73,9 +73,9 @@ SHAPES = {
     },
     "batched_contraction": BATCHED,
     "quantised_batched_contraction": BATCHED,
-    "elementwise": {"bytes": 1e7},
-    "norm": {"bytes": 1e7, "rows": 1024.0, "columns": 4096.0},
-    "softmax": {"bytes": 1e7, "rows": 1024.0, "columns": 4096.0},
+    "elementwise": {"bytes": 1e7, "values": 5e6},
+    "norm": {"bytes": 1e7, "values": 5e6},
+    "softmax": {"bytes": 1e7, "values": 5e6},
     "collective": {"sent": 1e6, "chips": 8.0, "link": 4.5e11},
     "all_reduce": {"sent": 1e6, "chips": 8.0, "link": 4.5e11},
     "served_step": {"batch": 16.0, "decode": 8e-3, "mixed": 1e-3, "kernels": 800.0},
@@ -181,8 +181,8 @@ def test_a_slowed_kernel_takes_longer_the_longer_it_waits(arithmetic: float, lon
 
 def test_a_fit_finds_the_constants_that_made_the_times() -> None:
     model = KERNELS["elementwise"]
-    true = {"launch_time": 3e-6, "memory_efficiency": 0.7, "cache_share": 0.5, "cache_speedup": 5.0}
-    shapes = {"bytes": np.geomspace(1e4, 1e9, 60)}
+    true = {"launch_time": 3e-6, "value_time": 1.4e-10, "cache_share": 0.5, "cache_speedup": 5.0}
+    shapes = {"bytes": np.geomspace(1e4, 1e9, 60), "values": np.geomspace(5e3, 5e8, 60)}
     rows = Rows(shapes, model.times(shapes, CHIP, true, ""), CHIP)
     found = fit(model, rows, prior=1e-4)
     assert {name: found.values[name] for name in true} == pytest.approx(true, rel=0.02)

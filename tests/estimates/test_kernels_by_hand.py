@@ -27,18 +27,12 @@ def norm(first: float, second: float, power: float) -> float:
 
 def streamed(s: Numbers, c: Numbers) -> float:
     found = warm(s["bytes"], c["cache_share"])
-    slow = s["bytes"] / (c["memory_efficiency"] * CHIP.bandwidth)
+    slow = s["bytes"] / (0.9 * CHIP.bandwidth)
     return (1 - found) * slow + found * slow / c["cache_speedup"]
 
 
 def elementwise(s: Numbers, c: Numbers) -> float:
-    return streamed(s, c) + c["launch_time"]
-
-
-def rows(s: Numbers, c: Numbers) -> float:
-    turns = math.ceil(s["rows"] / CHIP.cores)
-    at_rows = turns * (c["row_time"] + s["columns"] * c["element_time"])
-    return norm(streamed(s, c), at_rows, c["overlap_exponent"]) + c["launch_time"]
+    return streamed(s, c) + s["values"] / CHIP.cores * c["value_time"] + c["launch_time"]
 
 
 def rate(s: Numbers, c: Numbers) -> float:
@@ -104,8 +98,8 @@ def prefill(s: Numbers, c: Numbers) -> float:
 
 
 SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[float, ...]]]] = {
-    "elementwise": (elementwise, {"bytes": (1e4, 1e7, 8e7, 1e10)}),
-    "norm": (rows, {"bytes": (1e5, 4e7, 1e9), "rows": (1, 100, 8192), "columns": (128, 16384)}),
+    "elementwise": (elementwise, {"bytes": (1e4, 1e7, 8e7, 1e10), "values": (5e3, 1e9)}),
+    "norm": (elementwise, {"bytes": (1e5, 4e7, 1e9), "values": (1e5, 5e8)}),
     "collective": (collective, {"sent": (1e3, 1e6, 1e9), "chips": (2, 8), "link": (4.5e11,)}),
     "all_reduce": (all_reduce, {"sent": (1e3, 1e5, 1e6, 1e9), "chips": (2, 4, 8), "link": (4.5e11,)}),
     "prefill_attention": (

@@ -61,6 +61,7 @@ from roofline.estimates.row_expectations import RowExpectations, columns_of, dec
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import (
     OTHER,
+    OTHER_KIND,
     SAME,
     distance,
     mixed,
@@ -768,8 +769,8 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
 
 
 def _standing_in(record: KernelConstants, kernel: str) -> KernelConstants:
-    """Constants of another kind of kernel, no surer than on a chip of another generation."""
-    seen = transfer(record.kernel, OTHER)
+    """Constants of another kind of kernel, no surer than those were seen to be, or on a chip of another generation."""
+    seen = transfer(record.kernel, OTHER_KIND) or transfer(record.kernel, OTHER)
     low, high = seen.interval if seen is not None else record.interval[0]
     interval = ((min(low, *(ends[0] for ends in record.interval)), max(high, *(ends[1] for ends in record.interval))),)
     error = seen.error if seen is not None else record.error
@@ -1136,38 +1137,38 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
     return KernelRun("collective", "any", _COLLECTIVE_PATHS.get(LIKE.get(kind, kind), kind), shapes, group)
 
 
-def _rows_run(group: tuple[OpBound, ...]) -> KernelRun:
-    dims = group[-1].op.dims
-    rows = dims.get("rows", 1)
-    shapes = {"bytes": _moved(group), "rows": rows, "columns": dims.get("elements", 1) / rows}
-    return KernelRun("norm", "fp16", "input_layernorm", shapes, group)
+def _norm_run(group: tuple[OpBound, ...]) -> KernelRun:
+    return elements_run(*_moved(group), group, "norm", "input_layernorm")
 
 
 def _softmax_run(group: tuple[OpBound, ...]) -> KernelRun:
     """A softmax; its gradient, whose rows are not known, as elements."""
     if "rows" not in group[-1].op.dims:
         return _element_run(group)
-    return replace(_rows_run(group), kernel="softmax", path="")
+    return elements_run(*_moved(group), group, "softmax", "")
 
 
 def _element_run(group: tuple[OpBound, ...]) -> KernelRun:
     if group[-1].op.kind == "norm":
-        return _rows_run(group)
-    return elements_run(_moved(group), group)
+        return _norm_run(group)
+    return elements_run(*_moved(group), group)
 
 
-def elements_run(moved: Size, group: tuple[OpBound, ...] = ()) -> KernelRun:
-    """The kernel of operations of elements that move so many bytes."""
-    return KernelRun("elementwise", "fp16", "add", {"bytes": moved}, group)
+def elements_run(
+    moved: Size, values: Size, group: tuple[OpBound, ...] = (), kernel: str = "elementwise", path: str = "add"
+) -> KernelRun:
+    """The kernel of operations of elements that move so many bytes, which are so many values."""
+    return KernelRun(kernel, "fp16", path, {"bytes": moved, "values": values}, group)
 
 
-def _moved(group: tuple[OpBound, ...]) -> Size:
-    """Bytes one run of a kernel reads and writes: what its operations hand to each other stays inside."""
+def _moved(group: tuple[OpBound, ...]) -> tuple[Size, Size]:
+    """Bytes and values one run of a kernel reads and writes: what its operations hand to each other stays inside."""
     made = {tensor.ident for part in group for tensor in part.op.writes}
     reads = {t.ident: t for part in group for t in part.op.reads if t.ident not in made}
     taken = {t.ident for part in group for t in part.op.reads}
     writes = list(group[-1].op.writes) + [t for part in group[:-1] for t in part.op.writes if t.ident not in taken]
-    return sum(t.traffic_bytes for t in (*reads.values(), *writes))
+    moved = [(t.traffic_bytes, dtypes.get(t.dtype).bits_per_element / 8) for t in (*reads.values(), *writes)]
+    return sum(each for each, _ in moved), sum(each / width for each, width in moved)
 
 
 #: A dimension that a kind of operation has wherever its shapes are known: a number of parameters has none.
@@ -1179,7 +1180,7 @@ KERNEL_RUNS = {
     "attention": _attention_run,
     "experts": _experts_run,
     "collective": _collective_run,
-    "norm": _rows_run,
+    "norm": _norm_run,
     "softmax": _softmax_run,
 }
 

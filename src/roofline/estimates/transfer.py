@@ -92,6 +92,8 @@ LANES, FEWER_LANES = 256.0, (("nvidia-volta", "hbm"), ("nvidia-turing", "dram"),
 FILE = Path(__file__).with_name("transfers.toml")
 #: Where constants come from, in words.
 SAME, OTHER, OTHER_MODEL, OTHER_FORMAT = "its generation", "another generation", "another model", "another format"
+#: Constants of a kind of kernel stand for another kind.
+OTHER_KIND = "another kind"
 #: Sizes outside those that were measured: the interval is what each doubling beyond them adds.
 OUTSIDE = "sizes outside, for each doubling"
 

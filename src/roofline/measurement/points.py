@@ -569,7 +569,7 @@ def _of_machine_file(measured: Measurement, machine: Machine) -> Iterator[Measur
     for curve in measured.curves:
         if curve.name == COPY and curve.threads == threads:
             for size, summary in curve.points:
-                yield MeasuredKernel(elements_run(size), size / summary.value, "")
+                yield MeasuredKernel(elements_run(size, size / 2), size / summary.value, "")
 
 
 #: What profilers held that were read.
