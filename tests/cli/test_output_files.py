@@ -257,3 +257,14 @@ def test_models_are_drawn_by_their_parts(tmp_path: Path) -> None:
     assert "billions of parameters" in picture
     assert "qwen3-32b" in picture
     assert load("llama-3-8b").plot().title == "Parameters of llama-3-8b"
+
+
+def test_a_file_of_no_known_kind_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def works(*_: object, **__: object) -> None:
+        raise AssertionError("work was done")
+
+    monkeypatch.setattr("roofline.plans.training.search_training", works)
+    words = ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "64k", "--search"]
+    for name in ("x.md", "x.js", "x.toml"):
+        assert main([*words, "-o", name]) == 2
+        assert f"an answer cannot be saved as '{name}'; end the name in .html, .json, .txt" in capsys.readouterr().err

@@ -93,6 +93,13 @@ def kept_for() -> str | None:
     return None if kept is None else kept.ending
 
 
+def is_drawn() -> bool:
+    """Whether what is shown goes to a picture."""
+    from roofline.web.report import PICTURES
+
+    return kept_for() in PICTURES
+
+
 def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[], Any] | None = None) -> None:
     """Print an answer, or sections of one; where the output is no terminal, at COLUMNS, or 100.
 
@@ -442,10 +449,13 @@ def with_report(command: click.Command) -> click.Command:
 
 def _also(command: click.Command) -> str:
     """What else the file of a command may be."""
-    if command.name in _PICTURED:
-        return " or a picture (.svg, .png, .pdf)"
-    programs = any(each.name == "language" for each in command.params)
-    return ", or beside --c, --js, --python or --latex that program" if programs else ""
+    picture = " or a picture (.svg, .png, .pdf)" * (command.name in _PICTURED)
+    return picture + ", or beside --c, --js, --python or --latex that program" * _prints(command)
+
+
+def _prints(command: click.Command) -> bool:
+    """Whether a command prints a formula in another language."""
+    return any(each.name == "language" for each in command.params)
 
 
 #: Commands that make their file by work of their own, which is done once.
@@ -472,7 +482,11 @@ def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> 
 
 
 def _any(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    from roofline.web.report import check_ending
+
     if value is not None:
+        if not (_prints(context.command) and value.lower().endswith(tuple(each.ending for each in PRINTED.values()))):
+            check_ending(value, of_chip=context.command.name == "chips")  # before any work is done
         check_files((), (value,))
         context.meta[KEY] = value
 
@@ -482,23 +496,18 @@ def _page_or(before: Callable[..., Any] | None) -> Callable[..., Any]:
 
     def take(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
         if value is not None and value.lower().endswith(".html"):
-            check_files((), (value,))
-            context.meta[KEY] = value
-            return None
+            return _any(context, parameter, value)
         return value if before is None else before(context, parameter, value)
 
     return take
 
 
 def data_or_picture(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The answer (.json, .txt), its table (.csv) and programs go the common road, a picture the command's own."""
-    from roofline.web.report import PICTURES, check_ending
+    """The answer (.json, .txt) and its table (.csv) go the common road, a picture the command's own."""
+    from roofline.web.report import PICTURES
 
     if value is None or value.lower().endswith(PICTURES):
         return value
-    prints = any(each.name == "language" for each in context.command.params)
-    if not (prints and value.lower().endswith(tuple(each.ending for each in PRINTED.values()))):
-        check_ending(value)  # before any work is done
     _any(context, parameter, value)
     return None
 

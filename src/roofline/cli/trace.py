@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from itertools import product, takewhile
+from itertools import product
 from typing import Any
 
 from roofline.answers import Part, figures_of, format_choices, names_of, side_by_side, values_listed
@@ -15,15 +15,13 @@ from roofline.bounds.api import TARGET_OPTIONS, refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.lines import check_one_answer, show_formulas
-from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, options, output_option, with_options
+from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, options, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
 from roofline.cli.output import (
-    check_json_beside,
-    data_or_picture,
+    is_drawn,
     kept_for,
     show,
     show_answer,
-    show_chart,
     show_explained,
     show_json,
     working,
@@ -31,7 +29,7 @@ from roofline.cli.output import (
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.quantity import whole_number
-from roofline.sections import BLANK, Section, Sentences, Table
+from roofline.sections import BLANK, Section, Sentences
 from roofline.sizes import is_number
 
 
@@ -42,14 +40,8 @@ from roofline.sizes import is_number
 @with_options(SEVERAL, BYTES["each-op"], ESTIMATE, EXPECT)
 @with_options(
     *options("measured convention flat depth explain formula latex js python c json"),
-    output_option(
-        "The answer (.json, .txt), its table (.csv), a roofline (.svg, .png, .pdf); a program beside --c …",
-        callback=data_or_picture,
-    ),
 )
-def trace_command(
-    program: str, words: tuple[str, ...], output: str | None, explain: bool, as_json: bool, **options: Any
-) -> None:
+def trace_command(program: str, words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
     """Find every operation of a module, a function or a file, and what each costs at best.
 
     \b
@@ -61,7 +53,6 @@ def trace_command(
     roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4 -o layers.svg
     roofline trace model.py:build --input "bf16[B, 512]" B=64 --on h100 --formula
     """
-    check_json_beside(output, as_json)
     told = ("inputs", "frontend", "batch", "convention", "flat", "depth", "formula", "language")
     inputs, frontend, batch, convention, flat, depth, formula, language = map(options.pop, told)
     wanted, machines = expectation_wanted(options), targets(options["on"])
@@ -69,9 +60,9 @@ def trace_command(
         _check_formula(machines, language, as_json)
     if wanted and (formula or language):
         raise InputError("a formula is that of a bound", hint="leave --estimate and --measured out")
-    elif output is not None and machines == [None]:
+    if machines == [None] and is_drawn():
         raise InputError("a roofline is that of a machine", hint="name one: --on h100")
-    if explain and (machines == [None] or output is not None):
+    if explain and (machines == [None] or is_drawn()):
         raise InputError("--explain prints the sources of a machine's figures", hint="name one (--on h100), without -o")
     if depth is not None and depth < 0:
         raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
@@ -88,10 +79,7 @@ def trace_command(
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if formula or language:
         opened, point = _traced_open(program, frontend, inputs, asked)
-        found = [opened.bound(**roof).formula(**point) for roof in roofs]
-        if output is not None:
-            show_chart(found[0].plot(), output)
-        show_formulas(found, language, as_json)
+        show_formulas([opened.bound(**roof).formula(**point) for roof in roofs], language, as_json)
         return
     rows = _rows(asked)
     if len(rows) > 1:
@@ -102,11 +90,7 @@ def trace_command(
             traced = _traced(program, frontend, inputs, one)
             return [traced.bound(**roof, **wanted) for roof in roofs]
 
-        beside = _beside(rows, machines, ask)
-        if output is None:
-            show_answer(beside, as_json, explain)
-        else:
-            show_chart(beside.plot(), output)
+        show_answer(_beside(rows, machines, ask), as_json, explain)
         return
     traced = _traced(program, frontend, inputs, asked)
     traced.flops(convention)
@@ -114,24 +98,22 @@ def trace_command(
     if machines != [None]:
         bound = side_by_side([traced.bound(**roof, **wanted) for roof in roofs], machines)
     several = len(machines) > 1
-    if output is not None:
-        from roofline.charts.roofline_charts import program_roofline
-        from roofline.programs.tables import time_at_best
-
-        whole = bound.sections(operations=False) if several else ()
-        told = takewhile(lambda part: not isinstance(part, Table), whole)  # what does not fit, and who is fastest
-        show([*told] if several else [next(traced.sections()), *time_at_best(bound)])
-        show_chart(bound.plot() if several else program_roofline(bound), output)
-    elif as_json:
+    if as_json:
         show_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}))
     elif explain:
         show_explained(bound)
     else:
+
+        def roofline() -> list[Any]:
+            from roofline.charts.roofline_charts import program_roofline
+
+            return [program_roofline(bound)]
+
         kept = kept_for()
         said = [*_sections(traced, flat, depth, convention, bound, several, 15 if kept is None else None)]
         of = traced if bound is None else bound
         of = Part([bound.operations_as_data()]) if several and kept == ".csv" else of
-        show(said, of=of)
+        show(said, of=of, charts=roofline if is_drawn() and not several else None)
 
 
 def _rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
