@@ -258,6 +258,19 @@ def test_paths_through_labels():
     assert trained.only(name="ctc_loss_backward").flops("all") == 13 * B * T * (2 * L + 1) + 3 * T * B * C
 
 
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("labels", [(2, 4), (8,)], ids=["rows", "one row"])
+def test_labels_of_known_lengths(reduction, labels):
+    loss = nn.CTCLoss(reduction=reduction)
+    targets, lengths = torch.ones(labels, dtype=torch.long), (torch.tensor([10, 10]), torch.tensor([4, 4]))
+    real = loss(torch.zeros(10, 2, 20), targets, *lengths)
+    for known in (lengths, ((10, 10), (4, 4))):
+        found = trace(loss, "fp32[10, 2, 20]", targets, *known, input_gradients=True)
+        assert (found.complete, found.only(name="ctc_loss").flops("all")) == (True, 13 * 2 * 10 * 9)
+        forward = [op for op in found.ops if op.phase == "forward"]
+        assert forward[-1].writes[0].elements == real.numel()
+
+
 @pytest.mark.parametrize("given", [
     {}, {"hop_length": 8, "window": torch.hann_window(12), "win_length": 12}, {"length": 190}, {"normalized": True},
 ])  # fmt: skip

@@ -62,7 +62,11 @@ _MOST_OPEN_BOXES = 3
 
 def counted_from(least: int, sizes: Sequence[Size]) -> tuple[Size, ...]:
     """Sizes, each open one as its least and a symbol for what it has beyond, so that comparisons are decided."""
-    return tuple(_renamed(size, lambda name: _beyond(name) + least) for size in sizes)
+
+    def beyond(name: str) -> Any:
+        return sympy.Symbol(name + _BEYOND, integer=True, nonnegative=True) + least
+
+    return tuple(_renamed(size, beyond) for size in sizes)
 
 
 def as_named(amount: Size, least: int) -> Size:
@@ -71,10 +75,6 @@ def as_named(amount: Size, least: int) -> Size:
 
 
 _BEYOND = " beyond its least"
-
-
-def _beyond(name: str) -> Any:
-    return sympy.Symbol(name + _BEYOND, integer=True, nonnegative=True)
 
 
 def _renamed(size: Size, other: Callable[[str], Any]) -> Size:
@@ -323,16 +323,12 @@ def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
         parts = boxes_where(shown)
         if box == box_of(shape) and sum(prod(map(_places, part)) for part in parts) != count_where(shown):
             return None
-        return [tuple(_of_edges(*pair) for pair in zip(box, part, strict=True)) for part in parts]
+        pairs = [zip(box, part, strict=True) for part in parts]
+        return [tuple(edge(o[0] + i[0] * o[2], _places(i), i[2] * o[2]) for o, i in both) for both in pairs]
 
     asked = box_in(region, shape)
     found = each(asked, back)
     return asked if found is None else found
-
-
-def _of_edges(outer: Edges, inner: Edges) -> Edges:
-    """The places of a dimension that these are among some of it."""
-    return edge(outer[0] + inner[0] * outer[2], _places(inner), inner[2] * outer[2])
 
 
 def boxes_where(mask: Any) -> list[Box]:

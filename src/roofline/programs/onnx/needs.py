@@ -168,11 +168,6 @@ def _padded(each: Asked) -> Iterator[Region]:
     return needs.padded(each, pads[:rank]) if mode == "constant" else needs.padded_by_own(each, pads[:rank], mode)
 
 
-def _centered(each: Asked) -> Iterator[Region]:
-    """The middle of a tensor, or all of it in the middle of zeros."""
-    return needs.padded(each, [(many - size) // 2 for size, many in zip(each.ins[0], each.outs[0], strict=True)])
-
-
 def _gathered(each: Asked) -> Iterator[Region]:
     """Rows that known indices name; of unknown ones all rows, as much of each as the result has."""
     yield from [WHOLE] if each.ins[1] is None else needs.picked(each, _axis(each), _listed(each, 1))
@@ -345,7 +340,10 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout"), needs.reshaped),
     "Transpose": lambda each: [regions.moved(each.region, each.facts.get("perm") or range(len(each.ins[0]))[::-1])],
     "Expand": lambda each: [regions.aligned(each.region, each.ins[0], each.outs[0])],
-    "Slice": _sliced, "Tile": needs.repeated, "Pad": _padded, "CenterCropPad": _centered,
+    "Slice": _sliced, "Tile": needs.repeated, "Pad": _padded,
+    "CenterCropPad": lambda each: needs.padded(  # the middle of a tensor, or all of it in the middle of zeros
+        each, [(many - size) // 2 for size, many in zip(each.ins[0], each.outs[0], strict=True)]
+    ),
     "Split": lambda each: needs.split(each, _axis(each)), "Concat": lambda each: needs.joined(each, _axis(each)),
     "Gather": _gathered, **dict.fromkeys(REDUCTIONS, _reduced),
     **dict.fromkeys(("Scatter", "ScatterElements"), _scattered), "ScatterND": _scattered_parts,

@@ -44,7 +44,7 @@ from roofline.programs.pytorch.recorder import Recorder, WholeOperation, packed_
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function, price, shape
 from roofline.programs.pytorch.rules.sequences import attention_sizes, keys_seen, recurrence_of
 from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
-from roofline.programs.pytorch.tensors import dtype_name, map_tensors, tensors_in
+from roofline.programs.pytorch.tensors import dtype_name, map_tensors, outside, tensors_in
 from roofline.programs.rule_table import branch_cost
 from roofline.sizes import Size, exact_div, maximum, product
 from roofline.work import Op, Tensor, Work
@@ -456,6 +456,20 @@ def checked(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str
             return inner(*args, **kwargs)
         with torch._C.DisableTorchFunction():
             return func(*map_tensors(args, recorder.shape_of), **map_tensors(kwargs, recorder.shape_of))
+
+
+@function(torch.ctc_loss)
+def ctc_loss(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Lengths that are known go in as numbers, which PyTorch looks at; a mean is of losses over lengths of targets."""
+    lengths, (blank, reduction, *rest) = args[2:4], args[4:]
+    if any(isinstance(each, torch.Tensor) and not recorder.known(each) for each in lengths):
+        return NotImplemented
+    with outside():
+        steps, labels = (torch.as_tensor(each).reshape(-1).tolist() for each in lengths)
+    if reduction != 1:
+        return NotImplemented if (steps, labels) == lengths else func(*args[:2], steps, labels, *args[4:])
+    losses = func(*args[:2], steps, labels, blank, 0, *rest)
+    return (losses / torch.tensor(labels, dtype=losses.dtype).clamp(min=1)).mean()
 
 
 _LARGER = "the larger branch of torch.cond is counted where its condition is not known"

@@ -171,9 +171,9 @@ def _traced(
         try:
             with sending:
                 result = run_program(program, values, named, recorder.outside_gradients if backward else None, stepper)
-            tensors = tensors_given_back(result)
-            identities = recorder.identities
-            held = _gradients_held(recorder, roots, tensors_in([values, named]))
+            tensors, identities = tensors_given_back(result), recorder.identities
+            leaves = [*tensors_in([values, named]), *_parameters(roots), *recorder.leaves.values()]
+            held = identities.gradients_of(leaves)
             results = identities.made_whole(tensors)
             parts = {name: recorder.open.plain_tensor(t) for name, t in identities.made_in_part(tensors).items()}
             shown = ([], set()) if backward else (tensors, results)  # gradients need what their results do not
@@ -209,11 +209,6 @@ def _traced(
 
 def _parameters(roots: Mapping[str, Any]) -> list[Any]:
     return [parameter for module in roots.values() for parameter in module.parameters()]
-
-
-def _gradients_held(recorder: Recorder, roots: Mapping[str, Any], inputs: Iterable[Any]) -> set[str]:
-    """Names of the gradients that inputs, parameters and other tensors of the program hold in the end."""
-    return recorder.identities.gradients_of([*inputs, *_parameters(roots), *recorder.leaves.values()])
 
 
 def run_program(

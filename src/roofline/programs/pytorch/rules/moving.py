@@ -371,7 +371,8 @@ def _names() -> list[str]:
 def collective(call: Call) -> Priced:
     """One collective."""
     name = call.name.removesuffix("_coalesced")
-    devices, ranks = _members(call)
+    devices, ranks = members(call.get("group_name", call.get("process_group")))
+    devices = size if isinstance(size := call.get("group_size"), int) else devices
     taken = next((call.get(word) for word in _GIVEN if call.get(word) is not None), None)
     reads = call.reads if taken is None else call.read(*operands_in(taken))  # not the results, which are given too
     writes = call.writes or call.read(*operands_in(call.get("output_tensors", call.get("tensors"))))
@@ -400,13 +401,6 @@ rule(
     "_c10d_functional.wait_tensor", "_c10d_functional._wrap_tensor_autograd", "_c10d_functional_autograd.wait_tensor",
     "c10d.barrier", "c10d.monitored_barrier_",
 )(lambda call: None)  # fmt: skip
-
-
-def _members(call: Call) -> tuple[int, list[int]]:
-    """How many take part in a call, and their ranks where the process group tells them."""
-    size = call.get("group_size")
-    found, ranks = members(call.get("group_name", call.get("process_group")))
-    return (size if isinstance(size, int) else found), ranks
 
 
 def members(group: Any) -> tuple[int, list[int]]:
