@@ -230,7 +230,7 @@ class _Border:
         self, read: Callable[[str, Any, str], Any], given: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Each argument of a call as ``read`` finds it, by its name and its annotation."""
-        names = [*self.positional, *[""] * len(given)]
+        names = [*self.positional, *[next(iter(self.rest), "")] * len(given)]
         by_place = tuple(read(name, each, self.kinds.get(name, "")) for name, each in zip(names, given, strict=False))
         return by_place, {name: read(name, each, self.kinds.get(name, self.further)) for name, each in named.items()}
 

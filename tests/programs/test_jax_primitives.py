@@ -307,3 +307,11 @@ def test_a_triangle_alone_needs_no_orthogonal_columns() -> None:
     tall = "fp32[30, 20]"
     whole, triangle = (trace_any(partial(jnp.linalg.qr, mode=mode), tall, frontend="jax") for mode in ("reduced", "r"))
     assert whole.flops("all") == 2 * triangle.flops("all") == pytest.approx(4 * 20**2 * (30 - 20 / 3))
+
+
+@pytest.mark.parametrize("given", [{"inputs": ["bf16[4]", np.float16(2)]}, {"kwargs": {"c": np.float16(2)}}])
+def test_a_number_of_numpy_has_its_format(given):
+    inputs = () if "inputs" in given else ("bf16[4]",)
+    found = trace_any(lambda x, c: x * c, *inputs, frontend="jax", **given)
+    assert found.inputs[-1] == "fp16[]"
+    assert {t.dtype for t in found.ops[-1].writes} == {"fp32"}  # as JAX has a product of bf16 and fp16
