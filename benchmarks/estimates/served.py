@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -75,7 +75,13 @@ FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "no time of the host a step": ("step_time",),
         "no time of the host a sequence": ("request_time",),
     },
-    "first_token": {"all terms": (), "no gap between kernels": ("gap",), "no start": ("start_time",)},
+    "first_token": {
+        "all terms": (),
+        "no gap between kernels": ("gap",),
+        "no start": ("start_time",),
+        "no time a token": ("token_time",),
+        "no start and no time a token": ("start_time", "token_time"),
+    },
 }
 #: Fewest rows that move constants from those of the wider kind, and fewest inner runs that outer ones are held against.
 LEAST, LEAST_INNER = 3, 20
@@ -90,12 +96,15 @@ SOURCE = "ai-dynamo/aiconfigurator (Apache-2.0)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One served run: whose constants, which configuration, its shapes with either format of the cache, its times."""
+    """One served run: whose constants, which configuration, its shapes with either format of the cache, its times.
+
+    The first token has no time, 0, where a setting holds prompts back.
+    """
 
     key: Mapping[str, str]
     configuration: tuple[str, ...]
     shapes: Mapping[str, Mapping[str, float]]
-    prefill: float
+    prompt: Mapping[str, float]
     batch: float
     token: float
     first: float
@@ -119,6 +128,25 @@ def layout(row: Mapping[str, str]) -> tuple[int, int, int] | None:
     if tensor * data < split * expert or (tensor > 1 and data > 1 and tensor * data == expert == 16):
         return None
     return tensor, data, expert
+
+
+def mean_of_length(row: Mapping[str, str]) -> float:
+    """Mean length of prompts and of answers over the one stated, by the benchmark that a row is of.
+
+    InferenceMAX draws both evenly from 0.8 to 1 of it (``--random-range-ratio 0.8`` in all of its scripts). Runs of
+    aiconfigurator itself, whose sources are in its ``data/``, have the lengths that they state.
+    """
+    return 1.0 if "source_file=data/" in row["silicon_data_source"] else 0.9
+
+
+def held_back(row: Mapping[str, str]) -> bool:
+    """Whether a setting holds prompts back for up to 20 steps, so that others join them.
+
+    InferenceMAX sets ``batch_wait_timeout_iters: 20`` for Llama 70B in TensorRT-LLM at 1,024 and 1,024 tokens on fewer
+    than eight chips (``benchmarks/70b_fp4_b200_trt_slurm.sh`` and its sisters).
+    """
+    lengths = row["isl"] == row["osl"] == "1024" and int(row["tp_size"]) < 8
+    return lengths and row["backend"] == "trtllm" and row["model_path"] == "meta-llama/Llama-3.1-70B"
 
 
 def read_runs(data: Path, lint: Lint) -> list[Run]:
@@ -152,22 +180,22 @@ def _run(row: Mapping[str, str], ways: tuple[int, int, int], data: Path, estimat
     options |= {"expert": expert} if expert > 1 else {}
     if name != "gpt-oss-120b" and form != "bf16":  # products are in it; what passes from layer to layer stays in bf16
         options |= {"weights": form, "compute": form, "activations": "bf16"}
-    prompt, output = int(row["isl"]), int(row["osl"])
-    shapes, prefill, floor, dtype, path = {}, 0.0, 0.0, "", ""
+    prompt, output = (round(mean_of_length(row) * int(row[name])) for name in ("isl", "osl"))
+    shapes, floor, first, dtype, path = {}, 0.0, {}, "", ""
     for kv in ("fp8", "bf16"):  # prompts are prefilled beside a cache in bf16, as where nothing is said
         asked = serve(
             model, batch=int(row["batch_size"]) * copies, prompt=prompt, context=prompt + output // 2, kv=kv, **options
         )
         found = served_shapes(estimator, asked, output)
-        if found is None or found.prefill is None or asked.decode is None:
+        if found is None or found.first is None or asked.decode is None:
             raise RooflineError("no step to estimate")
-        shapes[kv], prefill, dtype, path = found.of_step(), found.prefill, found.dtype, found.path
+        shapes[kv], first, dtype, path = found.of_step(), found.first, found.dtype, found.path
         floor = float(asked.decode.lower)
     names = ("model_path", "system", "backend", "backend_version", "precision", "tp_size", "attention_dp_size")
     configuration = tuple(row[name] for name in (*names, "moe_ep_size", "isl", "osl"))
     kind = {"library": row["backend"], "path": path, "chip": key, "dtype": dtype, "version": row["backend_version"]}
-    seconds = float(row["silicon_tpot_ms"]) * 1e-3, float(row["silicon_ttft_ms"]) * 1e-3
-    return Run(kind, configuration, shapes, prefill, float(row["batch_size"]), *seconds, floor)
+    seconds = float(row["silicon_tpot_ms"]) * 1e-3, 0.0 if held_back(row) else float(row["silicon_ttft_ms"]) * 1e-3
+    return Run(kind, configuration, shapes, first, float(row["batch_size"]), *seconds, floor)
 
 
 #: One run with the shapes of a model, and the seconds that it took.
@@ -290,14 +318,10 @@ def _estimated(kernel: str, runs: Sequence[Run], fits: Any, tested: Any, left_ou
 def members_of(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[list[Member], list[int]]:
     """Runs with the shapes of a model of steps, and the numbers of those that it is for."""
     if kernel == "first_token":
-        members: list[Member] = [(run, _of_first(run), run.first) for run in runs]
-        return members, [i for i, run in enumerate(runs) if run.load <= UNLOADED]
+        members: list[Member] = [(run, run.prompt, run.first) for run in runs]
+        return members, [i for i, run in enumerate(runs) if run.load <= UNLOADED and run.first]
     caches = best_caches(tuple(run for run, one in zip(runs, fits, strict=True) if one))
     return [(run, run.shapes[caches.get(_kind(run), "bf16")], run.token) for run in runs], list(range(len(runs)))
-
-
-def _of_first(run: Run) -> dict[str, float]:
-    return {"prefill": run.prefill, "kernels": run.shapes["bf16"]["kernels"]}
 
 
 @cache
@@ -338,14 +362,11 @@ def hierarchy(kernel: str, members: Sequence[Member], left_out: Sequence[str] = 
             if len(mine) < LEAST:
                 values[key] = start
                 continue
-            alike: dict[tuple[str, ...], list[Member]] = defaultdict(list)
-            for member in mine:
-                alike[_same(member[0])].append(member)
-            kinds, number = list(alike.values()), len(alike)
-            counts = [np.sqrt(len(mine) / (number * len(each))) for each in kinds]
+            alike = Counter(_same(run) for run, *_ in mine)
+            counts = np.array([np.sqrt(len(mine) / (len(alike) * alike[_same(run)])) for run, *_ in mine])
             prior = (TYPICAL[kernel] if depth == 1 else AROUND) / np.sqrt(len(mine) / 50)
-            starts, rows = [dict(start)] * number, [_rows(each) for each in kinds]
-            fitted = fit_together(KERNELS[kernel], rows, starts, free, [""] * number, prior, STEPS_OF_FIT, counts)
+            rows, starts = [_rows(mine)], [dict(start)]
+            fitted = fit_together(KERNELS[kernel], rows, starts, free, [""], prior, STEPS_OF_FIT, [counts])
             values[key] = fitted[0].values
     return values
 

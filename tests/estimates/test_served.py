@@ -42,11 +42,11 @@ def test_a_token_takes_longer_than_its_bound_and_prefills_come_between() -> None
 
 @pytest.mark.parametrize(
     ("batch", "output", "tpot", "ttft"),
-    [(4, 1024, 9.11e-3, 70e-3), (64, 1024, 15.45e-3, None), (16, 8192, 11.58e-3, None), (64, 8192, 16.49e-3, None)],
+    [(4, 922, 9.11e-3, 70e-3), (64, 922, 15.45e-3, None), (16, 7373, 11.58e-3, None), (64, 7373, 16.49e-3, None)],
 )
 def test_published_runs_lie_near(batch: int, output: int, tpot: float, ttft: float | None) -> None:
-    """Llama 3.1 70B in fp8 on eight H100s with vLLM, prompts of 1024 tokens (ai-dynamo/aiconfigurator)."""
-    found = served(output=output, batch=batch, kv="bf16").expectation
+    """Llama 3.1 70B in fp8 on eight H100s with vLLM, prompts of 820 to 1024 tokens (ai-dynamo/aiconfigurator)."""
+    found = served(output=output, batch=batch, prompt=922, kv="bf16").expectation
     assert found.time_per_token.value == pytest.approx(tpot, rel=0.15)
     if ttft is not None:
         assert found.time_to_first_token.value == pytest.approx(ttft, rel=0.21)
@@ -288,3 +288,15 @@ def test_steps_are_of_the_engine_that_was_asked_for() -> None:
         found = estimated(asked, library).expectation
         steps = filter(None, (found.time_per_token, found.time_to_first_token))
         assert {step.source.library for step in steps} == {library}
+
+
+def test_the_host_starts_each_kernel_of_a_first_token_and_ten_for_experts() -> None:
+    """Of more layers of experts by ten kernels each, and of a prompt by its tokens: kernels are as they are counted."""
+    asked = serve("gpt-oss-120b", on="h200:8", tensor=8, batch=1, prompt=2048, past=1024)
+    prefill = Estimator().expect(asked.prefill)
+    experts = sum(one.run.repeat for one in prefill.kernels if one.run.kernel == "experts")
+    assert (experts, prefill.launches) == (36, prefill.runs + 9 * 36)
+    first = estimated(asked, "vllm").expectation.time_to_first_token
+    values = first.source.values
+    host = values["start_time"] + values["token_time"] * 3072 + values["gap"] * prefill.launches
+    assert first.parts["host"] == pytest.approx(host)

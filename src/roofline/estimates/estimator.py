@@ -107,6 +107,9 @@ MOST_KEPT = 1024
 MOST_UNKNOWN = 0.1
 #: Vendors whose chips run the kernels of a step in a graph, in small letters.
 WITH_GRAPHS = ("nvidia",)
+#: Kernels of the experts of a layer: their choice, its sums and sorting, two quantisers, two products, an activation
+#: between them, and the sum of what comes back.
+EXPERT_KERNELS = 10
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
 #: Kinds whose kernels pass over their data several times, or in steps that wait for each other: none was measured.
@@ -271,6 +274,12 @@ class Expectation:
     def runs(self) -> Size:
         """How many kernels run, each as often as it repeats."""
         return _plain(1.0 * sum(one.run.repeat for one in self.kernels))
+
+    @property
+    def launches(self) -> Size:
+        """How many kernels a host starts for them, each by itself: experts are several."""
+        several = (one.run.repeat for one in self.kernels if one.run.kernel == "experts")
+        return _plain(self.runs + 1.0 * (EXPERT_KERNELS - 1) * sum(several))
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

@@ -223,10 +223,10 @@ def fit_together(
     policies: Sequence[str],
     prior: float,
     most: int,
-    counts: Sequence[float] = (),
+    counts: Sequence[Any] = (),
     widths: Any = None,
 ) -> list[Fitted]:
-    """Move the free constants of all groups together to where the residuals are least; a group ``counts`` so much.
+    """Move the free constants of all groups together to where residuals are least; a group, or its rows, ``counts``.
 
     ``widths`` are how far each constant may be from its start, as a logarithm, at the price of one row.
     """

@@ -224,13 +224,16 @@ class ServedExpectation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedShapes:
-    """What step constants need of a served model: kernels' seconds, the batch of a copy, the kind of the model."""
+    """What step constants need of a served model: kernels' seconds, the batch of a copy, the kind of the model.
+
+    ``first`` are the shapes of a prompt on idle chips.
+    """
 
     batch: float
     asked: float
     context: int
     decode: float
-    prefill: float | None
+    first: Mapping[str, float] | None
     mixed: float
     dtype: str
     path: str
@@ -239,10 +242,6 @@ class ServedShapes:
     first_floor: float
     is_known: bool = True
     first_is_known: bool = True
-
-    def of_first_token(self) -> dict[str, float]:
-        """Shapes of a prompt on idle chips."""
-        return {"prefill": self.prefill or 0.0, "kernels": self.kernels}
 
     def of_step(self) -> dict[str, float]:
         """Shapes of a decode step."""
@@ -272,23 +271,29 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
             decode = step_bound(serving.model, "decode", batch=copies * int(room), context=context, **options)
     batch = float(int(room)) if room < asked else asked
     found = estimator.expect(decode)
-    prefill, first_floor, known = None, 0.0, (bool(found.is_known), True)
+    prefill, first, first_floor, known = 0.0, None, 0.0, (bool(found.is_known), True)
     if prompt is not None and serving.prefill is not None:
         whole = serving.prefill
         if serving.batch > copies:
             whole = step_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
         alone = estimator.expect(whole)
-        prefill, first_floor, known = alone.kernel_time, float(whole.lower), (known[0], bool(alone.is_known))
+        first = first_token_shapes(alone, _read_before(serving.prefill))
+        prefill, first_floor, known = first["prefill"], float(whole.lower), (known[0], bool(alone.is_known))
     # a request waits for the prefills of the others
-    mixed = max(batch - 1, 0.0) / output * prefill if output and prefill is not None else 0.0
+    mixed = max(batch - 1, 0.0) / output * prefill if output else 0.0
     path = "mixture" if any(one.run.kernel == "experts" for one in found.kernels) else "dense"
     floors = float(decode.lower), first_floor
     if estimator.eager:
         host = found.runs * estimator.host_time(decode.machine)
         floors = max(floors[0], host), max(floors[1], host)
     dtype = weight_format(found)
-    times = found.working_time, prefill, mixed
+    times = found.working_time, first, mixed
     return ServedShapes(batch, asked, context, *times, dtype, path, found.runs, *floors, *known)
+
+
+def first_token_shapes(prefill: Expectation, prompt: float) -> dict[str, float]:
+    """Shapes of a prompt on idle chips: its tokens, the seconds of its kernels, how many the host starts."""
+    return {"prompt": prompt, "prefill": prefill.kernel_time, "kernels": prefill.launches}
 
 
 def _read_before(prefill: Bound) -> int:
@@ -340,8 +345,8 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     if record is not None and was_measured(record, shapes.is_known, machine):
         token = step_estimate(record, shapes.of_step(), shapes.floor)
     record = estimator.step_record("first_token", shapes.dtype, shapes.path, machine)
-    if record is not None and shapes.prefill is not None and was_measured(record, shapes.first_is_known, machine):
-        first = step_estimate(record, shapes.of_first_token(), shapes.first_floor)
+    if record is not None and shapes.first is not None and was_measured(record, shapes.first_is_known, machine):
+        first = step_estimate(record, shapes.first, shapes.first_floor)
     if token is None and first is None:
         return None
     said = _said(shapes, token, output is not None)
@@ -663,8 +668,8 @@ def calibrate_served(
             raise InputError(f"{where}: no step of {model} is modelled", hint="tensor, data and expert ways are")
         taken: dict[str, tuple[float | None, dict[str, float], float]]
         taken = {"served_step": (read.token, shapes.of_step(), shapes.floor)}
-        if shapes.batch <= UNLOADED:
-            taken["first_token"] = (read.first, shapes.of_first_token(), shapes.first_floor)
+        if shapes.batch <= UNLOADED and shapes.first is not None:
+            taken["first_token"] = (read.first, dict(shapes.first), shapes.first_floor)
         for kernel, (seconds, given, floor) in taken.items():
             if seconds is not None and seconds < floor:
                 why = f"{kernel.replace('_', ' ')} faster than its bound: another layout, format or unit"

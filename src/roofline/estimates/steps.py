@@ -4,13 +4,14 @@ A decode step takes the host's time, the kernels of the decoding sequences, and 
 
     TPOT = step_time + gap · K + request_time · B + decode_factor · Σ decode
          + prefill_factor · ((B − 1)/output) · Σ prefill
-    TTFT = start_time + gap · K + prefill_factor · Σ prefill                             (nothing else running)
+    TTFT = start_time + token_time · S + gap · L + prefill_factor · Σ prefill            (nothing else running)
 
 Sums are over kernels, of which a pass runs K, with a gap between each and the next. In the graph of a decode step the
 gap stands in place of what starts a kernel that runs alone, which is no part of Σ decode. That of a collective is, the
 latency of its messages, and that of experts, which are several kernels. B is the batch of one copy, no more than its
 keys and values leave room for in nine tenths of the memory: further requests wait. A request waits for the prefills of
-the others. A mean decode step has half of its answer behind it, and prefill is of one sequence.
+the others. A mean decode step has half of its answer behind it, and prefill is of one sequence. Its S tokens come as
+text, and no graph holds its kernels: the host starts L of them, the several of which experts consist each by itself.
 TTFT under load is queueing, and no estimate's matter.
 
 Without a graph (eager) the host starts each kernel by itself: a pass takes no less than K · host_time.
@@ -51,6 +52,7 @@ SERVED = (
 )
 FIRST_TOKEN = (
     ModelConstant("start_time", "s", "time of a request before and after its prefill", 2e-2, 1e-4, 2.0, own=True),
+    ModelConstant("token_time", "s", "time of the host that each token of a prompt adds", 5e-6, 1e-8, 1e-4, own=True),
     ModelConstant(
         "prefill_factor", "", "time of the prefill's kernels in the framework against alone", 1.0, 0.05, 9.0, own=True
     ),
@@ -66,9 +68,10 @@ def served_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
 
 
 def first_token_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
-    """Parts of the time to a request's first token, with ``prefill`` seconds of ``kernels``, on idle chips."""
-    prefill, kernels = (np.asarray(shapes[name], float) for name in ("prefill", "kernels"))
-    return Parts({"host": c["start_time"] + c["gap"] * kernels + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
+    """Parts of the time to the first token of a ``prompt``, with ``prefill`` seconds of ``kernels``, on idle chips."""
+    prompt, prefill, kernels = (np.asarray(shapes[name], float) for name in ("prompt", "prefill", "kernels"))
+    host = c["start_time"] + c["token_time"] * prompt + c["gap"] * kernels
+    return Parts({"host": host + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
 
 
 def with_floor(parts: Mapping[str, float], value: float) -> dict[str, float]:
@@ -123,7 +126,11 @@ MODELS = (
     ),
     # the policy says in which format the runs that were fitted held keys and values
     KernelModel(
-        "first_token", ("prefill", "kernels"), FIRST_TOKEN, first_token_parts, sorted_by=("prefill", "kernels")
+        "first_token",
+        ("prompt", "prefill", "kernels"),
+        FIRST_TOKEN,
+        first_token_parts,
+        sorted_by=("prefill", "kernels"),
     ),
     KernelModel("eager_kernel", ("kernels",), EAGER, eager_parts),
     KernelModel("training_step", ("floor",), TRAINING, training_parts, sorted_by=("floor",)),

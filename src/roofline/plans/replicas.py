@@ -48,7 +48,14 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.estimator import Estimator, assumptions_of
-from roofline.estimates.served import refuse_unmeasured, step_estimate, step_times, was_measured, weight_format
+from roofline.estimates.served import (
+    first_token_shapes,
+    refuse_unmeasured,
+    step_estimate,
+    step_times,
+    was_measured,
+    weight_format,
+)
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -643,7 +650,7 @@ def expected_replica(library: str, by_floors: UnloadedReplica, prefill: Bound) -
     whole = max(factor * alone, float(prefill.lower))
     lag = whole - whole / copies
     if first is not None and was_measured(first, unknown is None, machine):
-        lag += max(0.0, float(step_times(first, {"prefill": alone, "kernels": prompt.runs})) - whole)
+        lag += max(0.0, float(step_times(first, first_token_shapes(prompt, asked.load.prompt))) - whole)
     middle = max(1, most // 2)
     told = step_estimate(step, {**shapes, **{name: float(shapes[name][middle]) for name in ("batch", "decode")}}, 0.0)
     said.append(f"expected: steps by constants of {told.basis}, with their interval ({told.holds})")
