@@ -258,7 +258,6 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
         return None
     copies = serving.ways.data
     options = {name: value for name, value in serving.asked.items() if name not in PREFILL_ONLY}
-    prompt = None if serving.prefill is None else serving.prefill.sizes["prompt"]
     context = decode.sizes["context"]
     if output is not None and serving.prefill is not None:
         context = _read_before(serving.prefill) + output // 2
@@ -272,12 +271,11 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
     batch = float(int(room)) if room < asked else asked
     found = estimator.expect(decode)
     prefill, first, first_floor, known = 0.0, None, 0.0, (bool(found.is_known), True)
-    if prompt is not None and serving.prefill is not None:
-        whole = serving.prefill
+    if (whole := serving.prefill) is not None:
         if serving.batch > copies:
-            whole = step_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
+            whole = step_bound(serving.model, "prefill", batch=copies, prompt=whole.sizes["prompt"], **serving.asked)
         alone = estimator.expect(whole)
-        first = first_token_shapes(alone, _read_before(serving.prefill))
+        first = first_token_shapes(alone, _read_before(whole))
         prefill, first_floor, known = first["prefill"], float(whole.lower), (known[0], bool(alone.is_known))
     # a request waits for the prefills of the others
     mixed = max(batch - 1, 0.0) / output * prefill if output else 0.0

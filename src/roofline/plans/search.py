@@ -390,8 +390,10 @@ class Search:
                 for deployment in self._first_of(item):
                     heapq.heappush(queue, (self.cost(deployment), next(number), deployment))
                 continue
-            if best is not None and cost == best.cost and self._load(item) >= best.tightness:
-                continue  # no nearer limit can make it better
+            if best is not None and cost == best.cost:
+                load = self.asked.load.rate / item.copies / self.server(item).largest_rate
+                if load >= best.tightness:  # no limit leaves more room than this does
+                    continue
             found = self.assess(item)
             if found.reason is None:
                 if best is None or found.order < best.order:
@@ -402,10 +404,6 @@ class Search:
                     deployment = replace(item, copies=later)
                     heapq.heappush(queue, (self.cost(deployment), next(number), deployment))
         return best
-
-    def _load(self, deployment: Deployment) -> float:
-        """The rate over the largest stable one: no limit leaves more room than this does."""
-        return self.asked.load.rate / deployment.copies / self.server(deployment).largest_rate
 
     def _first_of(self, replica: Replica) -> Iterator[Deployment]:
         """The fewest of these replicas that keep up, for each way of taking prompts and number of sequences."""
