@@ -10,7 +10,7 @@ SEED   :=
 MOST   := 2500
 N      := 100000
 # The tests in two halves that take about as long, which run side by side.
-MODELS := tests/bounds tests/formulas tests/models tests/plans tests/programs
+MODELS := $(addprefix tests/,bounds cases formulas hardware models plans programs rendering)
 HALVES := pytest-models pytest-others
 # Tests start many processes: each reads the bytecode that the first one wrote.
 unexport PYTHONDONTWRITEBYTECODE
