@@ -17,7 +17,7 @@ from roofline import dtypes
 from roofline.answers import Answer, attributes, capability
 from roofline.errors import InputError, SizeError, quoted
 from roofline.frozen import NamedTuple, Same, dataclass, fields, kept, once, replace
-from roofline.models.operation_builder import OperationBuilder, StorageOf
+from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Quantisation, ServedAdapters, Storage, Weight, join_path, lies_in
 from roofline.sections import Section
 from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_array, is_number, is_symbol, is_zero, minimum
@@ -102,7 +102,8 @@ class Block:
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full."""
-        return sum(exact_div(kept.each, kept.rate) for kept in self.kept_per_token() if not kept.chooses)
+        found: float = sum(exact_div(kept.each, kept.rate) for kept in self.kept_per_token() if not kept.chooses)
+        return found
 
     def active(self) -> int:
         """Parameters that one token uses."""
@@ -111,6 +112,29 @@ class Block:
     def parts(self) -> tuple[Block, ...]:
         """The blocks that stand in it, where it holds others; else itself."""
         return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBlock(Block):
+    """A block whose weights and states are those that its own run names: each is said once."""
+
+    def weights(self) -> tuple[Weight, ...]:
+        return _recorded(self)[0]
+
+    def kept_per_sequence(self) -> tuple[Cached, ...]:
+        return _recorded(self)[1]
+
+
+@lru_cache(4096)
+def _recorded(block: Any) -> tuple[tuple[Weight, ...], tuple[Cached, ...]]:
+    """The weights and the states that a block names as it runs one token; every layout of a model asks for them."""
+    widths = (getattr(block, "inputs", None), getattr(block, "width", None), 1)
+    x = Tensor("x", (1, next(width for width in widths if isinstance(width, int))), "bf16")
+    builder = OperationBuilder(ForwardPass(1, 1), lambda path, weight: Storage("bf16"), "", 1, x, records=True)
+    block.run(builder, x)
+    # the last one first: the state of a recurrence before the inputs of its convolution
+    states = tuple(Cached(name, size, "state", dtype) for name, size, dtype in reversed(builder.kept_states))
+    return tuple(builder.weights.values()), states
 
 
 class BatchShare(NamedTuple):

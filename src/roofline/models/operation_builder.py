@@ -7,7 +7,7 @@ place in the model, and gives its tensors identities, so that byte policies can 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -134,20 +134,22 @@ class OperationBuilder:
     ``step`` is the step that is built, ``stream`` the residual stream, ``ops`` the operations so far, ``weights`` the
     weights of the current block by name, ``memory`` where they lie. ``kept`` holds tensors that a layer leaves for
     later layers, by name; all groups of layers of one pass share it. ``shared_as`` names the weights of a path that
-    other layers use too.
+    other layers use too. A builder that ``records`` notes the weights of a block and the states that it keeps, as the
+    block's own run names them.
     """
 
     def __init__(
         self, step: ForwardPass, storage_of: StorageOf, where: str, repeat: int, stream: Tensor,
         kept: dict[str, list[Tensor]] | None = None, memory: str = "main",
-        shared_as: Callable[[str], str] = lambda path: "",
+        shared_as: Callable[[str], str] = lambda path: "", records: bool = False,
     ) -> None:  # fmt: skip
         self.step = step
         self.ops: list[Op] = []
         self.stream = stream
         self.kept = {} if kept is None else kept
         self.weights: dict[str, Weight] = {}
-        self.memory, self.shared_as = memory, shared_as
+        self.memory, self.shared_as, self._records = memory, shared_as, records
+        self.kept_states: list[tuple[str, Size, str]] = []
         self._storage_of, self._where, self._repeat, self._block, self._kind = storage_of, where, repeat, "", ""
 
     def inside(self, step: ForwardPass, where: str, repeat: int, stream: Tensor) -> OperationBuilder:
@@ -181,6 +183,8 @@ class OperationBuilder:
 
     def from_earlier(self, name: str) -> list[Tensor]:
         """Tensors that an earlier layer kept under ``name``; an error in a later pipeline stage, which has none."""
+        if self._records:
+            return [Tensor(name, (1, 1), self.step.activations)]
         if name not in self.kept:
             wrong = f"a stage of the pipeline needs {name} from an earlier one: that is not modelled"
             raise InputError(wrong, hint=f"{spelled('pipeline', 1)}; {spelled('tensor')} splits layers")
@@ -217,14 +221,31 @@ class OperationBuilder:
         held = (self.weights[name] for name in names if name in self.weights)
         return [tensor for weight in held for tensor in self.read_weight(weight, touched)[0]]
 
+    def has(self, name: str, shape: tuple[int, ...], kind: str = "other", dtype: str = "") -> None:
+        """Say of a block whose weights are recorded that it has one of this name."""
+        if self._records:
+            self.weights.setdefault(name, Weight(name, shape, kind, dtype))
+
+    def vectors(self, sizes: Mapping[str, int | tuple[int, ...]], dtype: str = "") -> list[Tensor]:
+        """Further weights of a block whose weights are recorded, by name with their sizes, as tensors to read."""
+        for name, size in sizes.items():
+            self.has(name, (size,) if isinstance(size, int) else size, dtype=dtype)
+        return self.read_weights(*sizes)
+
     def linear(
-        self, weight: str | Weight, x: Tensor, rows: Size | None = None, *, copies: int = 1, compute: str = ""
-    ) -> Tensor:
+        self, weight: str | Weight, x: Tensor, outputs: int = 0, *, rows: Size | None = None, copies: int = 1,
+        compute: str = "", kind: str = "linear", dtype: str = "", bias: bool = False,
+    ) -> Tensor:  # fmt: skip
         """Multiply the rows of ``x``, or so many ``rows``, by a weight (out, in), and add its bias where there is one.
 
         ``compute`` replaces the weight's own arithmetic. ``copies`` splits the matrix into that many diagonal blocks,
-        each of which multiplies a part of ``x``.
+        each of which multiplies a part of ``x``. Of a block whose weights are recorded ``outputs``, ``kind``, ``dtype``
+        and ``bias`` say which they are.
         """
+        if outputs and isinstance(weight, str):
+            self.has(weight, (outputs, x.dims[1] // copies), kind, dtype)
+            if bias:
+                self.has(join_path(weight, "bias"), (outputs,), "bias")
         weight, rows = self.weights[weight] if isinstance(weight, str) else weight, x.dims[0] if rows is None else rows
         (matrix, *beside), own = self.read_weight(weight)
         n, k = weight.shape[-2:]
@@ -234,9 +255,9 @@ class OperationBuilder:
         op = contraction("", (x, matrix), (out,), **sizes, unit="matrix", compute=arithmetic)
         if beside:
             op = replace(op, reads=(x, matrix, *beside))
-        if bias := self.read_weights(join_path(weight.name, "bias")):
+        if added := self.read_weights(join_path(weight.name, "bias")):
             sums = Work.flops("vector", _vector_arithmetic(x.dtype), rows * n)
-            op = replace(op, reads=(*op.reads, *bias), work=op.work + sums)
+            op = replace(op, reads=(*op.reads, *added), work=op.work + sums)
         self.add(op, weight.name)
         if self.step.rank and self._where and weight.kind == "linear":
             out = self._adapt(weight, x, out, rows, copies)
@@ -256,9 +277,9 @@ class OperationBuilder:
         Source: Hu et al., arXiv:2106.09685, section 4.1; Chen et al., "Punica", arXiv:2310.18547.
         """
         down, up = self.adapter(weight)
-        made = self.linear(down, x, rows * copies)
+        made = self.linear(down, x, rows=rows * copies)
         self.mark_adapter()
-        made = self.linear(up, made, rows, copies=copies)
+        made = self.linear(up, made, rows=rows, copies=copies)
         self.mark_adapter()
         return self.elementwise("add", (out, made), join_path(weight.name, "lora_add"), like=out)
 
@@ -289,19 +310,23 @@ class OperationBuilder:
 
     def norm(
         self, function: str, x: Tensor, scale: str | Weight, rows: Size | None = None, width: Size | None = None,
-        part: str | None = None, touched: Size | None = None,
+        part: str | None = None, touched: Size | None = None, scaled: bool = True,
+        shift: bool = False,
     ) -> Tensor:  # fmt: skip
         """Normalise the rows of ``x``, or ``rows`` of a ``width``; multiply by the weight ``scale`` and add its bias,
         where the block has them.
 
-        ``touched`` is how many entries of these are read, where there may be no rows; None: all of them.
+        ``touched`` is how many entries of these are read, where there may be no rows; None: all of them. Of a block
+        whose weights are recorded ``scaled`` and ``shift`` say which it has.
         """
+        rows, width = x.dims[0] if rows is None else rows, x.dims[1] if width is None else width
         if isinstance(scale, str):
+            for name in (scale, join_path(scale, "bias"))[: scaled + (scaled and shift)]:
+                self.has(name, (width,), "norm")
             affine = self.read_weights(scale, join_path(scale, "bias"), touched=touched)
         else:
             affine, scale = list(self.read_weight(scale)[0]), scale.name
         part = scale if part is None else part
-        rows, width = x.dims[0] if rows is None else rows, x.dims[1] if width is None else width
         seen = Tensor(x.ident, (rows, width), x.dtype, x.role)
         out = self.output(part, rows, width)
         facts = {"elements": rows * width, "rows": rows, "affine": len(affine)}
@@ -310,7 +335,7 @@ class OperationBuilder:
 
     def convolve(
         self, x: Tensor | list[Tensor], channels: int, kernel: int, weight: str = "conv1d", activated: bool = True,
-        apart: int = 1,
+        apart: int = 1, bias: bool = False,
     ) -> Tensor:  # fmt: skip
         """A short causal convolution of each channel, with an activation or none; the last inputs are kept.
 
@@ -318,15 +343,20 @@ class OperationBuilder:
         """
         step = self.step
         out = self.output("conv1d", step.tokens, channels)
+        self.has(weight, (channels, 1, kernel))
+        if bias:
+            self.has(f"{weight}.bias", (channels,), "bias")
         read = [*(x if isinstance(x, list) else [x]), *self.read_weights(weight, f"{weight}.bias")]
-        state, kept = self.states("inputs", (step.batch, channels, (kernel - 1) * apart), step.activations)
+        state, kept = self.states("inputs", (step.batch, channels, (kernel - 1) * apart))
         facts = {"elements": step.tokens * channels, "kernel": kernel, "activated": activated}
         self.add(causal_convolution("", [*read, *state], [out, kept], **facts, compute=self.arithmetic), "conv1d")
         return out
 
-    def states(self, name: str, dims: tuple[Size, ...], dtype: str) -> tuple[tuple[Tensor, ...], Tensor]:
+    def states(self, name: str, dims: tuple[Size, ...], dtype: str = "") -> tuple[tuple[Tensor, ...], Tensor]:
         """The state that a step reads, none in the first step of a sequence, and the state that it writes."""
-        kept = Tensor(self.path("kept", name), dims, dtype, "state")
+        kept = Tensor(self.path("kept", name), dims, dtype or self.step.activations, "state")
+        if self._records:
+            self.kept_states.append((name, product(dims[1:]), dtype))
         if is_zero(self.step.past):
             return (), kept
         read = None if isinstance(self.step.past, int) else kept.elements * self.step.begun

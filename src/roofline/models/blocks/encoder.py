@@ -227,7 +227,8 @@ class DisentangledAttention(Attention):
         name, at = _MADE[part]
         table = builder.shared(table) if table.role == "weight" else table
         if not self.same:
-            return builder.linear(name, table, minimum(2 * builder.step.new, self.rows) if self.own else self.rows)
+            rows = minimum(2 * builder.step.new, self.rows) if self.own else self.rows
+            return builder.linear(name, table, rows=rows)
         weight = builder.weights[self.names[at]]
         rows, width = self.rows, self.heads * self.key
         out, read = builder.output(name, rows, width), (table, *builder.read_weight(weight)[0])
@@ -281,7 +282,7 @@ class SoundConvolutions(Block):
         for kernel in self.kernels[:0:-1]:
             rows.append(kernel.stride * rows[-1] + (0 if kernel.padded else kernel.taps - kernel.stride))
         for kernel, length in zip(self.kernels, reversed(rows), strict=True):
-            x = builder.linear(kernel.name, x, step.own * length)
+            x = builder.linear(kernel.name, x, rows=step.own * length)
             x = builder.elementwise(kernel.activation, (x,), f"{kernel.name}.act")
             if self.norm and kernel is self.kernels[0]:
                 x = builder.norm("layer_norm", x, self.norm, step.own, length * kernel.channels)

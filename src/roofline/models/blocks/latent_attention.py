@@ -181,7 +181,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
         step = builder.step
         rows = step.attended * (self._seen(builder) + step.new)
-        made = builder.linear(kv_b, read[0], rows)
+        made = builder.linear(kv_b, read[0], rows=rows)
         op = builder.ops[-1]
         role = "expand" if read[1:] else op.role
         builder.mark(reads=(*op.reads, *read[1:]), by_sequence=True, role=role)

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from roofline.frozen import dataclass
 from roofline.models.blocks.feed_forward import ACTIVATIONS
-from roofline.models.description import Block, Cached, CachedTokens, Layer
+from roofline.models.description import Block, Cached, CachedTokens, Layer, RecordedBlock
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight, where
+from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
 from roofline.work import Op, Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
-class Norm(Block, runs_whole=True):
+class Norm(RecordedBlock, runs_whole=True):
     """RMS or layer norm over the hidden state; ``restarts`` makes its result the residual stream (post-norm).
 
     ``scaled`` says whether it has a scale. With a ``gate_rank`` a sigmoid multiplies the result, made of it by two
@@ -40,21 +40,11 @@ class Norm(Block, runs_whole=True):
     scaled: bool = True
     gate_rank: int = 0
 
-    def weights(self) -> tuple[Weight, ...]:
-        if not self.scaled:
-            return ()
-        return (
-            Weight("", (self.width,), "norm"),
-            *where(self.shift, Weight("bias", (self.width,), "norm")),
-            *where(self.gate_rank, Weight("mlp.fc1", (self.gate_rank, self.width))),
-            *where(self.gate_rank, Weight("mlp.fc2", (self.width, self.gate_rank))),
-        )
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        out = builder.norm(self.function, x, "")
+        out = builder.norm(self.function, x, "", width=self.width, scaled=self.scaled, shift=self.shift)
         if self.gate_rank:
-            narrow = builder.elementwise("silu", (builder.linear("mlp.fc1", out),), "mlp.act")
-            gate = builder.elementwise("sigmoid", (builder.linear("mlp.fc2", narrow),), "mlp.gate")
+            narrow = builder.elementwise("silu", (builder.linear("mlp.fc1", out, self.gate_rank),), "mlp.act")
+            gate = builder.elementwise("sigmoid", (builder.linear("mlp.fc2", narrow, self.width),), "mlp.gate")
             out = builder.elementwise("multiply", (out, gate), "gated", like=out)
         if self.restarts:
             builder.stream = out
@@ -62,7 +52,7 @@ class Norm(Block, runs_whole=True):
 
 
 @dataclass(frozen=True, slots=True)
-class ResidualAdd(Block, runs_whole=True):
+class ResidualAdd(RecordedBlock, runs_whole=True):
     """Add a branch's result to the residual stream.
 
     With ``gated`` channels each of the two is multiplied by a number for each channel first, made of one vector. What
@@ -72,14 +62,11 @@ class ResidualAdd(Block, runs_whole=True):
     gated: int = 0
     inside: bool = False
 
-    def weights(self) -> tuple[Weight, ...]:
-        return (Weight("gate", (self.gated,), "other"),) if self.gated else ()
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         if self.inside:
             return builder.elementwise("add", (x, builder.stream), "")
         if self.gated:
-            read = (x, builder.stream, *builder.read_weights("gate"))
+            read = (x, builder.stream, *builder.vectors({"gate": self.gated}))
             builder.stream = builder.vector("elementwise", read, "", *x.dims, each=3)
         else:
             builder.stream = builder.elementwise("add", (x, builder.stream), "")
@@ -194,7 +181,7 @@ class IdleBlocks(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Linear(Block, runs_whole=True):
+class Linear(RecordedBlock, runs_whole=True):
     """A matrix and its activation at the ends of a model (a wider embedding, a pooler, a head's transform).
 
     ``restarts`` makes its result the residual stream.
@@ -206,12 +193,8 @@ class Linear(Block, runs_whole=True):
     bias: bool = True
     restarts: bool = False
 
-    def weights(self) -> tuple[Weight, ...]:
-        bias = where(self.bias, Weight("bias", (self.outputs,), "bias"))
-        return Weight("", (self.outputs, self.inputs), "linear"), *bias
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        out = builder.linear("", x)
+        out = builder.linear("", x, self.outputs, bias=self.bias)
         out = builder.elementwise(self.activation, (out,), "activation") if self.activation else out
         if self.restarts:
             builder.stream = out
@@ -219,7 +202,7 @@ class Linear(Block, runs_whole=True):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamBlock(Block, runs_whole=True):
+class StreamBlock(RecordedBlock, runs_whole=True):
     """A block of ``streams`` residual streams, each ``width`` wide, that every chip runs whole."""
 
     streams: int
@@ -250,27 +233,16 @@ class CollapseStreams(StreamBlock):
     dtype: str = "fp32"
     trained: bool = True
 
-    def weights(self) -> tuple[Weight, ...]:
-        if not self.trained:
-            return ()
-        n = self.streams
-        rows = n if self.last else (2 + n * self.mixed) * n
-        names = ("hc_fn", "hc_base", "hc_scale") if self.last else ("fn", "base", "scale")
-        shapes = ((rows, n * self.width), (rows,), (1 if self.last else 2 + self.mixed,))
-        formats = (self.dtype, "fp32", "fp32")
-        return tuple(
-            Weight(name, shape, "other", kept) for name, shape, kept in zip(names, shapes, formats, strict=True)
-        )
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         streams = builder.stream
         rows = streams.dims[0]
         read: tuple[Tensor, ...] = (streams,)
         if self.trained:
-            flat = builder.norm("rms_norm", streams, "norm")
-            fn, *others = builder.weights
-            mixed = builder.linear(fn, flat, compute="tf32")
-            read = (streams, mixed, *builder.read_weights(*others))
+            n, before = self.streams, "hc_" * self.last
+            made, parts = (n, 1) if self.last else ((2 + n * self.mixed) * n, 2 + self.mixed)
+            flat = builder.norm("rms_norm", streams, "norm", rows, n * self.width, scaled=False)
+            mixed = builder.linear(f"{before}fn", flat, made, kind="other", dtype=self.dtype, compute="tf32")
+            read = (streams, mixed, *builder.vectors({f"{before}base": made, f"{before}scale": parts}, "fp32"))
         sizes = {"each": 2, "elements": rows * self.streams * self.width}
         return builder.vector("reduction", read, "collapse", rows, self.width, **sizes, compute="fp32")
 
@@ -298,23 +270,15 @@ class GatedCollapse(StreamBlock):
     rank: int
     last: bool = False
 
-    def weights(self) -> tuple[Weight, ...]:
-        wide = self.streams * self.width
-        found = [
-            Weight("hc_norm", (wide,), "norm"),
-            Weight("input_mix_weight_down", (self.rank, wide)),
-            Weight("input_mix_weight_up", (wide, self.rank)),
-        ]
-        return tuple(found if self.last else [*found, Weight("block_inject_weight", (self.streams, wide))])
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         rows, wide = builder.stream.dims[0], self.streams * self.width
+        builder.has("hc_norm", (wide,), "norm")
         normed = builder.norm("rms_norm", builder.stream, "hc_norm", rows * self.streams, self.width)
         normed = Tensor(normed.ident, (rows, wide), normed.dtype)
-        narrow = builder.elementwise("silu", (builder.linear("input_mix_weight_down", normed),), "mix.act")
-        mixed = builder.elementwise("sigmoid", (builder.linear("input_mix_weight_up", narrow),), "mix.gate")
+        narrow = builder.elementwise("silu", (builder.linear("input_mix_weight_down", normed, self.rank),), "mix.act")
+        mixed = builder.elementwise("sigmoid", (builder.linear("input_mix_weight_up", narrow, wide),), "mix.gate")
         if not self.last:
-            builder.elementwise("sigmoid", (builder.linear("block_inject_weight", normed),), "inject")
+            builder.elementwise("sigmoid", (builder.linear("block_inject_weight", normed, self.streams),), "inject")
         return builder.vector("reduction", (normed, mixed), "collapse", rows, self.width, each=2, elements=rows * wide)
 
 
@@ -331,35 +295,24 @@ class HashedEmbedding(StreamBlock):
     kernel: int
     words: int
 
-    def weights(self) -> tuple[Weight, ...]:
-        wide, inside = self.streams * self.width, self.heads * self.table[1]
-        return (
-            Weight("ple_embedding.ngram_embedding", self.table, "embedding"),
-            Weight("key_proj", (wide, inside)),
-            Weight("value_proj", (self.width, inside)),
-            *(Weight(f"norm_{name}", (wide,), "norm") for name in ("key", "query", "conv")),
-            Weight("conv1d", (wide, 1, self.kernel), "other"),
-        )
-
     def active(self) -> int:
         """The rows of one token, and all else."""
         rows, each = self.table
         return sum(weight.elements for weight in self.weights()) - (rows - self.heads) * each
-
-    def kept_per_sequence(self) -> tuple[Cached, ...]:
-        """The last inputs of the convolution."""
-        return (Cached("inputs", self.streams * self.width * (self.kernel - 1) * self.words, "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         streams = builder.stream
         rows, wide = streams.dims[0], self.streams * self.width
         index = Tensor(builder.path("index"), (rows, self.heads), "int32", "index")
         found = builder.output("rows", rows * self.heads, self.table[1])
+        builder.has("ple_embedding.ngram_embedding", self.table, "embedding")
+        for name in ("key", "query", "conv"):
+            builder.has(f"norm_{name}", (wide,), "norm")
         (table,) = builder.read_weights("ple_embedding.ngram_embedding")
         builder.add(embedding("", (table, index), (found,)), "ple_embedding.ngram_embedding")
         found = Tensor(found.ident, (rows, self.heads * self.table[1]), found.dtype)
-        keys = builder.linear("key_proj", found)
-        value = builder.linear("value_proj", found)
+        keys = builder.linear("key_proj", found, wide)
+        value = builder.linear("value_proj", found, self.width)
         parts = rows * self.streams
         keys = builder.norm("rms_norm", keys, "norm_key", parts, self.width)
         queries = builder.norm("rms_norm", streams, "norm_query", parts, self.width)
@@ -382,13 +335,10 @@ class StreamProjections(StreamBlock):
 
     back: bool = False
 
-    def weights(self) -> tuple[Weight, ...]:
-        return tuple(Weight(str(number), (self.width, self.width)) for number in range(self.streams - 1))
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         count, wide = x.dims[0], self.streams * self.width
         part = Tensor(x.ident, (count, self.width), x.dtype, x.role)
-        parts = [builder.linear(name, part) for name in builder.weights]
+        parts = [builder.linear(str(number), part, self.width) for number in range(self.streams - 1)]
         # a square and a sum for each magnitude, a product to scale by it, a sum for the mean
         flops = count * self.width * (2 * self.streams + (2 if self.back else 1) * (self.streams - 1))
         sizes = {"flops": flops, "elements": count * wide}
@@ -401,27 +351,21 @@ class StreamProjections(StreamBlock):
 class AltUpPredict(StreamBlock):
     """Predict every stream as a mixture of all, by weights of each token; the layer computes the first one."""
 
-    def weights(self) -> tuple[Weight, ...]:
-        n = self.streams
-        return (
-            Weight("router_norm", (self.width,), "norm"),
-            Weight("modality_router", (n, self.width), "router"),
-            Weight("prediction_coefs", (n * n, n), "other"),
-        )
-
     def route(self, builder: OperationBuilder, x: Tensor, part: str) -> Tensor:
         """Compute the token's weights of the streams from ``x``."""
-        scale, router, _ = self.weights()
-        count = x.dims[0]
+        scale = Weight("router_norm", (self.width,), "norm")
+        router = Weight("modality_router", (self.streams, self.width), "router")
         seen = builder.norm("rms_norm", x, scale, part=f"{part}.{scale.name}")
-        found = builder.linear(router, seen, count)
+        found = builder.linear(router, seen)
         return builder.elementwise("tanh", (found,), f"{part}.modalities")
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         streams, n = builder.stream, self.streams
         count = streams.dims[0]
         active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
-        weights = builder.linear("prediction_coefs", self.route(builder, active, "predict"))
+        builder.has("router_norm", (self.width,), "norm")
+        builder.has("modality_router", (n, self.width), "router")
+        weights = builder.linear("prediction_coefs", self.route(builder, active, "predict"), n * n, kind="other")
         read = (streams, weights)
         out = builder.vector("elementwise", read, "predictions", count, n * self.width, each=2 * n + 1)
         builder.kept[_PREDICTED] = [out]
@@ -433,20 +377,16 @@ class AltUpPredict(StreamBlock):
 class AltUpCorrect(StreamBlock):
     """Correct every stream by the difference between computed and predicted; returns the first, scaled."""
 
-    def weights(self) -> tuple[Weight, ...]:
-        n = self.streams
-        return Weight("correction_coefs", (n, n), "other"), Weight("correct_output_scale", (self.width,), "other")
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         count, n = x.dims[0], self.streams
         before = builder.from_earlier(_PREDICTED)[0]
         routed = AltUpPredict(self.name, n, self.width).route(builder, x, "correct")
-        weights = builder.linear("correction_coefs", routed)
+        weights = builder.linear("correction_coefs", routed, n, kind="other")
         read, flops = (x, before, weights), count * self.width * (2 * n + 1)
         out = builder.vector("elementwise", read, "corrected", count, n * self.width, flops=flops)
         builder.kept[_CORRECTED] = [out]
         first = Tensor(out.ident, (count, self.width), out.dtype)
-        scale = builder.read_weights("correct_output_scale")
+        scale = builder.vectors({"correct_output_scale": self.width})
         return builder.elementwise("multiply", (first, *scale), "scaled", like=first)
 
 
@@ -462,21 +402,14 @@ class AddToOtherStreams(StreamBlock):
 
 
 @dataclass(frozen=True, slots=True)
-class LowRankResidual(Block, runs_whole=True):
+class LowRankResidual(RecordedBlock, runs_whole=True):
     """A low-rank residual: the input plus two narrow matrices and a norm of it."""
 
     width: int
     rank: int
 
-    def weights(self) -> tuple[Weight, ...]:
-        return (
-            Weight("linear_left", (self.rank, self.width)),
-            Weight("linear_right", (self.width, self.rank)),
-            Weight("post_laurel_norm", (self.width,), "norm"),
-        )
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        wide = builder.linear("linear_right", builder.linear("linear_left", x))
+        wide = builder.linear("linear_right", builder.linear("linear_left", x, self.rank), self.width)
         wide = builder.norm("rms_norm", wide, "post_laurel_norm")
         return builder.elementwise("add", (wide, x), "add")
 
@@ -524,7 +457,7 @@ class LoopMessages(AttentionResidual):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageGates(Block, runs_whole=True):
+class MessageGates(RecordedBlock, runs_whole=True):
     """Add a message to each of ``inputs``: (1 − f)·x + g·m, with f and g of tanh, made of both over ``rank`` numbers.
 
     Each is ``width`` wide; several of them lie below each other. Norms without a scale stand before the products.
@@ -534,15 +467,6 @@ class MessageGates(Block, runs_whole=True):
     rank: int
     inputs: tuple[str, ...]
 
-    def weights(self) -> tuple[Weight, ...]:
-        shapes = {"down_proj": (self.rank, 2 * self.width)}
-        shapes |= dict.fromkeys(("forget_gate_proj", "message_gate_proj"), (self.width, self.rank))
-        return tuple(
-            Weight(f"{each}_message_gate.{name}", shape, "other", "" if name == "down_proj" else "fp32")
-            for each in self.inputs
-            for name, shape in shapes.items()
-        )
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         message, width = builder.from_earlier(_HEARD)[0], self.width
         rows = message.dims[0]
@@ -551,12 +475,14 @@ class MessageGates(Block, runs_whole=True):
         for name in self.inputs:
             place = f"{name}_message_gate"
             for part in both:
-                normed = builder.norm("rms_norm", part, f"{place}.norm", rows, width)
-            narrow = builder.linear(f"{place}.down_proj", Tensor(normed.ident, (rows, 2 * width), normed.dtype))
-            gates = [
-                builder.elementwise("tanh", (builder.linear(f"{place}.{gate}_gate_proj", narrow),), gate)
+                normed = builder.norm("rms_norm", part, f"{place}.norm", rows, width, scaled=False)
+            both_normed = Tensor(normed.ident, (rows, 2 * width), normed.dtype)
+            narrow = builder.linear(f"{place}.down_proj", both_normed, self.rank, kind="other")
+            made = (
+                (gate, builder.linear(f"{place}.{gate}_gate_proj", narrow, width, kind="other", dtype="fp32"))
                 for gate in ("forget", "message")
-            ]
+            )
+            gates = [builder.elementwise("tanh", (opened,), gate) for gate, opened in made]
             out = builder.vector("elementwise", [*both, *gates], place, rows, width, each=4)
         return Tensor(out.ident, (len(self.inputs) * rows, width), out.dtype)
 
@@ -565,7 +491,7 @@ _HANDED = "the inputs of its layers"
 
 
 @dataclass(frozen=True, slots=True)
-class PerLayerEmbedding(Block, runs_whole=True):
+class PerLayerEmbedding(RecordedBlock, runs_whole=True):
     """Look the inputs of all ``layers`` up, ``each`` wide, and add a projection of the embedding to them.
 
     With no ``rows`` there is no table: the projection is all.
@@ -576,24 +502,18 @@ class PerLayerEmbedding(Block, runs_whole=True):
     each: int
     layers: int
 
-    def weights(self) -> tuple[Weight, ...]:
-        wide = self.layers * self.each
-        return (
-            *([Weight("embed_tokens_per_layer", (self.rows, wide), "embedding")] if self.rows else []),
-            Weight("per_layer_model_projection", (wide, self.width)),
-            Weight("per_layer_projection_norm", (self.each,), "norm"),
-        )
-
     def active(self) -> int:
         return sum(weight.elements // (self.rows if weight.kind == "embedding" else 1) for weight in self.weights())
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        step, count = builder.step, x.dims[0]
-        made = builder.linear("per_layer_model_projection", x)
+        step, count, wide = builder.step, x.dims[0], self.layers * self.each
+        if self.rows:
+            builder.has("embed_tokens_per_layer", (self.rows, wide), "embedding")
+        made = builder.linear("per_layer_model_projection", x, wide)
         made = builder.norm("rms_norm", made, "per_layer_projection_norm", count * self.layers, self.each)
         for table in builder.read_weights("embed_tokens_per_layer")[:1]:
             tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
-            found = builder.output("rows", count, self.layers * self.each)
+            found = builder.output("rows", count, wide)
             builder.add(embedding("", (table, tokens), (found,)), "embed_tokens_per_layer")
             made = builder.elementwise("add", (made, found), "per_layer_inputs", like=found)
         builder.kept[_HANDED] = [made]
@@ -601,26 +521,19 @@ class PerLayerEmbedding(Block, runs_whole=True):
 
 
 @dataclass(frozen=True, slots=True)
-class PerLayerInput(Block, runs_whole=True):
+class PerLayerInput(RecordedBlock, runs_whole=True):
     """Multiply a narrow projection of the hidden state by the layer's own input, and widen the result again."""
 
     width: int
     each: int
     activation: str
 
-    def weights(self) -> tuple[Weight, ...]:
-        return (
-            Weight("per_layer_input_gate", (self.each, self.width)),
-            Weight("per_layer_projection", (self.width, self.each)),
-            Weight("post_per_layer_input_norm", (self.width,), "norm"),
-        )
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         count = x.dims[0]
         every = builder.from_earlier(_HANDED)[0]
-        narrow = builder.linear("per_layer_input_gate", x)
+        narrow = builder.linear("per_layer_input_gate", x, self.each)
         narrow = builder.elementwise(ACTIVATIONS[self.activation], (narrow,), "per_layer_act")
         own = Tensor(every.ident, (count, self.each), every.dtype)
         narrow = builder.elementwise("multiply", (narrow, own), "per_layer_multiply")
-        wide = builder.linear("per_layer_projection", narrow)
+        wide = builder.linear("per_layer_projection", narrow, self.width)
         return builder.norm("rms_norm", wide, "post_per_layer_input_norm")
