@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -268,3 +269,31 @@ def test_a_file_of_no_known_kind_is_refused_before_any_work(monkeypatch: pytest.
     for name in ("x.md", "x.js", "x.toml"):
         assert main([*words, "-o", name]) == 2
         assert f"an answer cannot be saved as '{name}'; end the name in .html, .json, .txt" in capsys.readouterr().err
+
+
+def test_a_table_of_no_known_kind_is_refused_before_any_row(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def works(*_: object, **__: object) -> None:
+        raise AssertionError("work was done")
+
+    monkeypatch.setattr("roofline.bounds.sweep.sweep", works)
+    words = ["sweep", "bf16[B, D] * bf16[D, F]", "--on", "h100", "B=1:4000", "D=1:2000", "F=64"]
+    for name, said in (
+        ("x.md", "cannot write a table to 'x.md'; endings are: .csv"),
+        ("none/x.svg", "there is no fol"),
+    ):
+        assert main([*words, "-o", name]) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "room"), [(LLM, "models.serving.llm"), (PLAN, "plans.answer"), (["plot", "--on", "h100"], "charts.plot")]
+)
+def test_a_picture_in_no_folder_is_refused_before_any_work(
+    words: list[str], room: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def works(*_: object, **__: object) -> None:
+        raise AssertionError("work was done")
+
+    monkeypatch.setattr(import_module(f"roofline.{room}"), words[0], works)
+    assert main([*words, "-o", "none/x.svg"]) == 2
+    assert "there is no folder 'none'" in capsys.readouterr().err

@@ -307,7 +307,11 @@ def sweep_command(
     roofline sweep llama-3-70b --on h100:8,h200:8 --tensor 4,8 --batch 1:512 --context 1024:131072:*2 -o grid.parquet
     roofline sweep llama-3-70b --on h100:8 --batch 1:512 --context 1:8192 --keep front,top=100 --workers 2 -o grid/
     """
+    from roofline.formulas.tables import PICTURED, check_table
+
     run = blocks_asked(options, output)
+    if output is not None and not run:
+        check_table(output)
     if output is not None and as_json and not run:
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
     if kind is not None and (as_json or run or not _is_drawn(output)):
@@ -335,8 +339,6 @@ def sweep_command(
         "estimate": ["expected", "low", "high"] if wanted else [],
     }
     if output is not None:
-        from roofline.formulas.tables import PICTURED
-
         if _is_drawn(output):
             show_chart(_drawn(found, kind, added), output)
         else:

@@ -52,7 +52,6 @@ from roofline.cli.option_values import (
 )
 from roofline.cli.output import (
     ChartKind,
-    check_files,
     data_or_picture,
     show,
     show_answer,
@@ -778,7 +777,6 @@ def plan_command(model: str, as_json: bool, file: str | None, view: str | None, 
     from roofline.charts.chart import charts_of
     from roofline.plans.answer import plan
 
-    check_files([file])
     not_alone(_BESIDE_PLAN)
     why, explain, simulate = (options.pop(name) for name in ("why", "explain", "simulate"))
     if as_json and view is not None and file is None:

@@ -507,6 +507,7 @@ def data_or_picture(context: click.Context, parameter: click.Parameter, value: s
     from roofline.web.report import PICTURES
 
     if value is None or value.lower().endswith(PICTURES):
+        check_files((value,))
         return value
     _any(context, parameter, value)
     return None

@@ -485,13 +485,18 @@ _OF_RATES = {"P_": "FLOP/s", "W_": "B/s"}
 
 def write_table(table: Columns, path: str) -> None:
     """Write ``table`` as CSV, JSON, npz or parquet; another suffix, or a file that cannot be written, is an error."""
+    check_table(path)
+    with replaced(path) as part:
+        _WRITERS[Path(path).suffix.lower()](table, part)
+
+
+def check_table(path: str) -> None:
+    """Refuse a file that no table can be written to, as CSV, JSON, npz, parquet, text or a picture."""
     suffix = Path(path).suffix.lower()
-    if suffix not in _WRITERS:
+    if suffix not in (*_WRITERS, *PICTURED):
         endings = suggest(suffix, [*_WRITERS, *PICTURED], what="endings")
         raise InputError(f"cannot write a table to {path!r}", hint=endings)
     check_place(path)
-    with replaced(path) as part:
-        _WRITERS[suffix](table, part)
 
 
 def _csv(table: Columns, path: str) -> None:
