@@ -125,6 +125,33 @@ def test_what_transformers_saves_is_read(parameters: int, fields: dict[str, Any]
     assert (model.parameters, model.gaps) == (parameters, ())
 
 
+#: Configurations that leave fields out whose value of the class follows from no other, and its parameters (5.24).
+CUT_SHORT: list[tuple[int, dict[str, Any]]] = [
+    (964_592, {
+        "model_type": "granitemoehybrid", "layer_types": ["mamba", "attention", "mamba"], "num_attention_heads": 8,
+        "num_key_value_heads": 8, "mamba_n_heads": 8, "mamba_d_head": 16, "tie_word_embeddings": False,
+    }),
+    (143_520, {
+        "model_type": "lfm2_moe", "layer_types": ["conv", "full_attention", "conv", "conv"], "num_attention_heads": 4,
+        "num_key_value_heads": 2, "num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+        "tie_word_embeddings": True,
+    }),
+    # the last layer sees everything, whatever is said of it
+    (519_136, {
+        "model_type": "gemma4_text", "layer_types": ["sliding_attention"] * 6, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16, "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 100,
+        "num_kv_shared_layers": 0,
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parameters", "fields"), CUT_SHORT, ids=[fields["model_type"] for _, fields in CUT_SHORT])
+def test_what_a_configuration_leaves_out_is_the_classes(parameters: int, fields: dict[str, Any]) -> None:
+    layers = len(fields["layer_types"])
+    sizes = {"hidden_size": 64, "intermediate_size": 48, "vocab_size": 100, "num_hidden_layers": layers}
+    assert load({**sizes, **fields}).parameters == parameters
+
+
 @pytest.mark.parametrize(
     ("kind", "other"),
     [("qwen3_vl_text", "qwen3"), ("hunyuan_vl_text", "hunyuan_v1_dense"), ("granite_docling_text", "granite"),

@@ -31,6 +31,8 @@ LEFT = {
 MORE = {
     "deepseek_v2": {"num_experts_per_tok": 6, "n_routed_experts": 64},
     "embedding_gemma2_text": {"global_head_dim": 512, "num_global_key_value_heads": 1},
+    "gemma4_text": {"global_head_dim": 512},
+    "gemma4_unified_text": {"global_head_dim": 512},
     "kosmos_2_text_model": {"embed_dim": 2048, "layers": 24, "attention_heads": 32},
     "kosmos_2_5_text_model": {"embed_dim": 1536, "layers": 24, "attention_heads": 16},
     "ernie4_5_vl_moe_text": {"moe_layer_start_index": 1},
@@ -82,7 +84,9 @@ def main():
         # lists that say which layer is what come from the patterns the class itself has
         built = config().to_dict()
         listed = {name: built[name] for name in ("layer_types", "layers_block_type") if built.get(name)}
-        whole = {**listed, **values}
+        # and so do sizes that it works out itself, without which nothing would be read
+        made = {name: value for name, value in built.items() if isinstance(value, int) and name not in two}
+        whole = {**made, **listed, **values}
         # other sizes of the model, from which what is left out does not follow by chance
         bases = [whole, {**whole, **{name: 3 * values[name] for name in ("hidden_size",) if name in values}}]
         bases.append({**bases[1], **{name: 2 * values[name] for name in ("num_attention_heads",) if name in values}})

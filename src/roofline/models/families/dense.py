@@ -834,6 +834,8 @@ def read(fields: Fields) -> Model:
     if "layer_types" not in fields:
         every = fields.size("sliding_window_pattern", default=2 if fields.kind in _OLDER else 6)
         kinds = ["full" if (i + 1) % every == 0 else "sliding" for i in range(shape.layers)]
+    if fields.kind.startswith("gemma4"):
+        kinds = [*kinds[:-1], "full"]  # whatever is listed
     borrows = _borrowing(fields, kinds)
     hidden, doubled = fields.size("intermediate_size"), fields.flag("use_double_wide_mlp", False)
     experts = _experts(fields, width, act)
