@@ -263,9 +263,9 @@ class OperationBuilder:
             out = self._adapt(weight, x, out, rows, copies)
         return out
 
-    def add_low_rank(self, name: str, x: Tensor, out: Tensor) -> Tensor:
+    def add_low_rank(self, name: str, x: Tensor, out: Tensor, rank: int) -> Tensor:
         """Add B·A·x to what a product of ``x`` gave; A and B are the model's own, ``name.0`` and ``name.1``."""
-        made = self.linear(f"{name}.1", self.linear(f"{name}.0", x))
+        made = self.linear(f"{name}.1", self.linear(f"{name}.0", x, rank), out.dims[1])
         return self.elementwise("add", (out, made), f"{name}.add", like=out)
 
     def _adapt(self, weight: Weight, x: Tensor, out: Tensor, rows: Size, copies: int) -> Tensor:

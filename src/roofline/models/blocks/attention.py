@@ -22,9 +22,9 @@ from roofline import dtypes
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.models.description import Block, Cached, CachedTokens, Model
+from roofline.models.description import CachedTokens, Model, RecordedBlock
 from roofline.models.operation_builder import ForwardPass, OperationBuilder
-from roofline.models.weights import Weight, biases, norm_weights, where
+from roofline.models.weights import norm_weights
 from roofline.ops.attention import AttentionSizes, attention, index_scores
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
@@ -224,7 +224,7 @@ def selection_said(ops: Sequence[Op]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention(Block, keeps="keys"):
+class Attention(RecordedBlock, keeps="keys"):
     """Queries of ``heads`` heads over ``kv_heads`` heads of keys (``key`` wide) and values (``value`` wide).
 
     Attributes
@@ -292,60 +292,6 @@ class Attention(Block, keeps="keys"):
     cached: bool = True
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
-    def weights(self) -> tuple[Weight, ...]:
-        q, k, v, o = self.names
-        queries, keys, values = self.heads * self.key, self.kv_heads * self.key, self.kv_heads * self.value
-        rows, distances = queries * (2 if self.gate == "query" else 1), self.relative[0]
-        found = [
-            Weight(q, (self.query_rank or rows, self.inputs)),
-            *where(self.query_rank, Weight("wq", (rows, self.query_rank))),
-            *where(not self.reads_kv_of, Weight(k, (keys, self.inputs))),
-            *where(not self.shared_kv and not self.reads_kv_of, Weight(v, (values, self.inputs))),
-            Weight(o, (self.outputs or self.inputs, self.heads * self.value)),
-        ]
-        if self.bias:
-            found += biases(weight for weight in found[:-1] if self.key_bias or weight.name != k)
-        found += where(self.out_bias, Weight(f"{o}.bias", (self.inputs,), "bias"))
-        for name, count in zip("qkv" if self.adapter_rank else "", (queries, keys, values), strict=False):
-            found.append(Weight(f"linear_{name}_adapter.0", (self.adapter_rank, self.inputs)))
-            found.append(Weight(f"linear_{name}_adapter.1", (count, self.adapter_rank)))
-        found += where(self.query_rank, Weight("inter_norm", (self.query_rank,), "norm"))
-        if self.norm in ("head", "own", "full"):
-            of_queries, of_keys = (self.key, self.key) if self.norm == "head" else (queries, keys)
-            found += norm_weights("q_norm", of_queries, self.norm_shift)
-            found += where(not self.reads_kv_of, *norm_weights("k_norm", of_keys, self.norm_shift))
-        if self.norm == "clipped":
-            found += [*norm_weights("q_norm", queries), *norm_weights("r_norm", self.heads * distances)]
-        found += where(self.made_sinks, Weight("sink_proj", (self.heads, self.inputs), "other"))
-        if self.parted:
-            found += [Weight(f"{part}_input_layernorm", (self.inputs,), "norm") for part in "qkv"]
-            found += [Weight(f"{part}_sconv_proj", (self.kv_heads * self.kv_kernel, self.inputs)) for part in "kv"]
-        if self.out_norm == "full":
-            found += norm_weights("attn_sub_norm", self.heads * self.value, self.norm_shift)
-        found += [
-            *where(self.sinks, Weight("sinks", (self.heads,), "other")),
-            *where(self.kv_kernel, Weight("kv_sconv", (int(self.kv_per_token()), 1, self.kv_kernel), "other")),
-            *where(distances, Weight("r_proj", (self.heads * distances, self.inputs))),
-            *where(distances, Weight("rel_logits_proj", self.relative[::-1], "other")),
-        ]
-        if self.differential:
-            found += [Weight(f"lambda_{name}", (self.key,), "other") for name in ("q1", "k1", "q2", "k2")]
-        if self.gate in ("head", "full"):
-            found.append(Weight("g_proj", (self.heads * (1 if self.gate == "head" else self.value), self.inputs)))
-            found += where(self.gate_bias, Weight("g_proj.bias", (self.heads,), "bias"))
-        return (*found, *self._index_weights())
-
-    def _index_weights(self) -> list[Weight]:
-        if self.indexer is None:
-            return []
-        heads, width = self.indexer.heads, self.indexer.width
-        if isinstance(self.indexer, MeanIndexer):
-            names, matrices = ("q_layernorm", "k_layernorm"), {"index_qk_proj": heads + 1}
-        else:
-            names, matrices = ("q_norm", "k_norm"), {"q_proj": heads, "k_proj": 1}
-        made = [Weight(f"indexer.{name}", (rows * width, self.inputs)) for name, rows in matrices.items()]
-        return [*made, *(Weight(f"indexer.{name}", (width,), "norm") for name in names)]
-
     def as_kind(self, kind: type[Kind], **more: Any) -> Kind:
         """Attention of another kind with the same fields, but for ``more``."""
         return kind(**{name: getattr(self, name) for name in Attention.__dataclass_fields__} | more)
@@ -361,10 +307,6 @@ class Attention(Block, keeps="keys"):
     def attended(self) -> tuple[CachedTokens, ...]:
         limit, widths = self.window or self.chunk, (("keys", self.key), ("values", self.value))
         return *(CachedTokens(name, self.kv_heads * width, limit) for name, width in widths), *index_keys(self.indexer)
-
-    def kept_per_sequence(self) -> tuple[Cached, ...]:
-        inputs = self.kv_per_token() * (self.kv_kernel - 1)
-        return (Cached("inputs", inputs, "state"),) if self.kv_kernel and self._keeps else ()
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
@@ -382,9 +324,9 @@ class Attention(Block, keeps="keys"):
         if self.indexer is not None:
             self._select(builder, x, self.indexer)
         if self.sinks:
-            read += builder.read_weights("sinks")
+            read += builder.vectors({"sinks": self.heads})
         if self.made_sinks:
-            read.append(builder.linear("sink_proj", x))
+            read.append(builder.linear("sink_proj", x, self.heads, kind="other"))
         if self.relative[0]:
             read.append(self._distances(builder, x))
         further, count = self.beside(builder, x)
@@ -401,7 +343,10 @@ class Attention(Block, keeps="keys"):
         if self.out_norm:
             parts = 1 if self.out_norm == "full" else self.heads
             width = self.heads * self.value
-            out = builder.norm(self.norm_function, out, "attn_sub_norm", step.tokens * parts, width // parts)
+            rows, full = step.tokens * parts, self.out_norm == "full"
+            out = builder.norm(
+                self.norm_function, out, "attn_sub_norm", rows, width // parts, scaled=full, shift=self.norm_shift
+            )
             out = Tensor(out.ident, (step.tokens, width), out.dtype)
         return self._output(builder, out)
 
@@ -416,14 +361,16 @@ class Attention(Block, keeps="keys"):
 
     def _output(self, builder: OperationBuilder, out: Tensor) -> Tensor:
         """Bring what attention gives back to the width of the model."""
-        return builder.linear(self.names[3], out)
+        return builder.linear(self.names[3], out, self.outputs or self.inputs, bias=self.out_bias)
 
     def _distances(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Make a bias for each query and distance that it sees, on chip; attention reads what they are made of."""
-        tokens, made = builder.step.tokens, builder.linear("r_proj", x)
+        tokens, made = builder.step.tokens, builder.linear("r_proj", x, self.heads * self.relative[0])
         if self.norm == "clipped":
-            made = builder.norm(self.norm_function, made, "r_norm", tokens * self.heads, self.relative[0])
-        (table,) = builder.read_weights("rel_logits_proj")
+            builder.has("r_norm", (self.heads * self.relative[0],), "norm")
+            rows = tokens * self.heads
+            made = builder.norm(self.norm_function, made, "r_norm", rows, self.relative[0], scaled=False)
+        (table,) = builder.vectors({"rel_logits_proj": self.relative[::-1]})
         sizes = {"m": tokens * self.heads, "n": minimum(builder.step.length, self.relative[1]), "k": self.relative[0]}
         out = replace(builder.output("rel_logits_proj", sizes["m"], sizes["n"]), touched=0)
         builder.add(contraction("", (made, table), (out,), **sizes, unit="matrix"), "rel_logits_proj")
@@ -432,10 +379,10 @@ class Attention(Block, keeps="keys"):
     def _difference(self, builder: OperationBuilder, maps: Tensor) -> Tensor:
         """One half of the heads less λ times the other, normalised over the values of two heads."""
         tokens = builder.step.tokens
-        names = [weight.name for weight in self.weights() if weight.name.startswith("lambda_")]
-        read = (maps, *builder.read_weights(*names))
+        names = [f"lambda_{name}" for name in ("q1", "k1", "q2", "k2")]
+        read = (maps, *builder.vectors(dict.fromkeys(names, self.key)))
         out = builder.vector("elementwise", read, "difference", tokens, self.heads * self.value, each=2)
-        out = builder.norm("rms_norm", out, "groupnorm", tokens * self.heads // 2, 2 * self.value)
+        out = builder.norm("rms_norm", out, "groupnorm", tokens * self.heads // 2, 2 * self.value, scaled=False)
         return Tensor(out.ident, (tokens, self.heads * self.value), out.dtype)
 
     def _inputs(self, builder: OperationBuilder, x: Tensor) -> list[Tensor]:
@@ -452,36 +399,40 @@ class Attention(Block, keeps="keys"):
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
         q_name, k_name, v_name, _ = self.names
-        q = builder.linear(q_name, x)
+        queries = self.heads * self.key * (2 if self.gate == "query" else 1)
+        q = builder.linear(q_name, x, self.query_rank or queries, bias=self.bias)
         if self.query_rank:
             q = builder.norm("rms_norm", q, "inter_norm")
-            q = builder.linear("wq", q)
+            q = builder.linear("wq", q, queries, bias=self.bias)
         gate = None
         if self.gate == "query":
             half = (tokens, self.heads * self.key)
             gate = Tensor(q.ident, half, q.dtype)
             q = Tensor(q.ident, half, q.dtype)
         elif self.gate:
-            gate = builder.linear("g_proj", x)
+            if self.gate_bias:
+                builder.has("g_proj.bias", (self.heads,), "bias")
+            gate = builder.linear("g_proj", x, self.heads * (1 if self.gate == "head" else self.value))
         if self.reads_kv_of:
             q = self._normalise(builder, q, "q_norm", self.heads) if self.norm else q
             return rotate(builder, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
-        k = builder.linear(k_name, of_keys)
-        v = k if self.shared_kv else builder.linear(v_name, of_values)
+        keys, values = self.kv_heads * self.key, self.kv_heads * self.value
+        k = builder.linear(k_name, of_keys, keys, bias=self.bias and self.key_bias)
+        v = k if self.shared_kv else builder.linear(v_name, of_values, values, bias=self.bias)
         if self.adapter_rank:
             q, k, v = (
-                builder.add_low_rank(f"linear_{name}_adapter", of, made)
+                builder.add_low_rank(f"linear_{name}_adapter", of, made, self.adapter_rank)
                 for name, of, made in (("q", x, q), ("k", of_keys, k), ("v", of_values, v))
             )
         if self.kv_kernel:
             made = zip("kv", (of_keys, of_values), strict=True) if self.parted else ()
-            own = [builder.linear(f"{part}_sconv_proj", each) for part, each in made]
+            own = [builder.linear(f"{part}_sconv_proj", each, self.kv_heads * self.kv_kernel) for part, each in made]
             mixed = builder.convolve(
                 [k, v, *own], int(self.kv_per_token()), self.kv_kernel, "kv_sconv", activated=False
             )
             k, v = (Tensor(mixed.ident, (tokens, self.kv_heads * n), mixed.dtype) for n in (self.key, self.value))
         if self.value_norm:
-            v = builder.norm("rms_norm", v, "v_norm", tokens * self.kv_heads, self.value)
+            v = builder.norm("rms_norm", v, "v_norm", tokens * self.kv_heads, self.value, scaled=False)
         if self.norm:
             q = self._normalise(builder, q, "q_norm", self.heads)
             k = self._normalise(builder, k, "k_norm", self.kv_heads)
@@ -496,7 +447,11 @@ class Attention(Block, keeps="keys"):
     def _normalise(self, builder: OperationBuilder, x: Tensor, name: str, heads: int) -> Tensor:
         tokens = builder.step.tokens
         rows, width = (tokens, heads * self.key) if self.norm == "full" else (tokens * heads, self.key)
-        return builder.norm(self.norm_function, x, name, rows, width)
+        scales = self.key if self.norm == "head" else heads * self.key
+        if self.norm != "plain" and (self.norm, name) != ("clipped", "k_norm"):
+            for weight in norm_weights(name, scales, self.norm_shift):
+                builder.has(weight.name, weight.shape, "norm")
+        return builder.norm(self.norm_function, x, name, rows, width, scaled=False)
 
     def _pairs(self, builder: OperationBuilder) -> Size:
         step = builder.step
@@ -531,7 +486,7 @@ class Attention(Block, keeps="keys"):
         step = builder.step
         tokens = step.tokens
         if isinstance(indexer, MeanIndexer):
-            both = builder.linear("indexer.index_qk_proj", x)
+            both = builder.linear("indexer.index_qk_proj", x, (indexer.heads + 1) * indexer.width)
             q = builder.norm("rms_norm", both, "indexer.q_layernorm", tokens * indexer.heads, indexer.width)
             q = rotate(builder, q, "indexer.q_rope", tokens, indexer.heads, minimum(self.rotary, indexer.width))
             rows = step.own * (floor_div(step.length, indexer.pool) - floor_div(step.past, indexer.pool))
@@ -545,9 +500,9 @@ class Attention(Block, keeps="keys"):
             entries = keep_entries(builder, mean, "indexer", indexer.width, indexer.pool, None, kept)
             score_keys(builder, [q, *entries], indexer, entry_pairs(builder, indexer.pool, None))
             return
-        q = builder.linear("indexer.q_proj", x)
+        q = builder.linear("indexer.q_proj", x, indexer.heads * indexer.width)
         q = builder.norm("rms_norm", q, "indexer.q_norm", tokens * indexer.heads, indexer.width)
-        k = builder.linear("indexer.k_proj", x)
+        k = builder.linear("indexer.k_proj", x, indexer.width)
         k = builder.norm("rms_norm", k, "indexer.k_norm")
         k = builder.write_to_cache(k, step.index_format(indexer.dtype))
         score_keys(builder, [q, k, *cached_index_keys(builder, indexer)], indexer)

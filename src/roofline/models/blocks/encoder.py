@@ -25,9 +25,9 @@ from math import isqrt
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.models.blocks.attention import Attention, attention_core
-from roofline.models.description import Block, Cached, CachedTokens, Layer, Model
+from roofline.models.description import Block, Cached, CachedTokens, Layer, Model, RecordedBlock
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight, join_path, norm_weights, where
+from roofline.models.weights import Weight, join_path
 from roofline.ops.basic import embedding
 from roofline.ops.contraction import contraction
 from roofline.signatures import spelled
@@ -47,13 +47,6 @@ class CrossAttention(Attention):
     source: int = 0
     source_width: int = 0
 
-    def weights(self) -> tuple[Weight, ...]:
-        # keys and values are made of hidden states as wide as the encoder
-        made = self.names[1:3] if self.source_width else ()
-        return tuple(
-            w._replace(shape=(w.shape[0], self.source_width)) if w.name in made else w for w in Attention.weights(self)
-        )
-
     def kept_per_token(self) -> tuple[CachedTokens, ...]:
         return ()  # keys and values are the source's, and stay as they are
 
@@ -64,12 +57,12 @@ class CrossAttention(Attention):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Attend to the source; in a prefill make its keys and values first."""
         step = builder.step
-        q = builder.linear(self.names[0], x)
+        q = builder.linear(self.names[0], x, self.heads * self.key, bias=self.bias)
         out = attention_core(
             builder, q, self.of_source(builder), pairs=step.new * self.source, heads=self.heads,
             kv_heads=self.kv_heads, key=self.key, value=self.value, length=self.source,
         )  # fmt: skip
-        return builder.linear(self.names[3], out)
+        return self._output(builder, out)
 
     def of_source(self, builder: OperationBuilder) -> list[Tensor]:
         """Keys and values of the source: made in a prefill, else those that are kept."""
@@ -78,11 +71,16 @@ class CrossAttention(Attention):
             names = [builder.path("cache", part.name) for part in self.kept_per_sequence()]
             kept = [Tensor(name, (), step.kv, "kv") for name in names]
         else:
-            (states,) = builder.from_earlier(_SOURCE)
             rows = step.own * self.source
-            keys, values = (builder.linear(name, states) for name in self.names[1:3])
+            # keys and values are made of hidden states as wide as the encoder
+            states = replace(builder.from_earlier(_SOURCE)[0], dims=(rows, self.source_width or self.inputs))
+            widths = zip(self.names[1:3], (self.key, self.value), (self.key_bias, True), strict=True)
+            keys, values = (
+                builder.linear(name, states, self.kv_heads * width, bias=self.bias and has_bias)
+                for name, width, has_bias in widths
+            )
             if self.norm:
-                keys = builder.norm(self.norm_function, keys, "k_norm", rows * self.kv_heads, self.key)
+                keys = builder.norm(self.norm_function, keys, "k_norm", rows * self.kv_heads, self.key, scaled=False)
             kept = [builder.write_to_cache(made) for made in (keys, values)]
         return self._by_head(builder, kept, self.source)
 
@@ -119,12 +117,10 @@ class DistanceBiasedAttention(Attention):
     buckets: int = 0
     holds: bool = False
 
-    def weights(self) -> tuple[Weight, ...]:
-        table = (Weight("relative_attention_bias", (self.buckets, self.heads), "embedding"),) if self.holds else ()
-        return (*Attention.weights(self), *table)
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         out = Attention.run(self, builder, x)
+        if self.holds:
+            builder.has("relative_attention_bias", (self.buckets, self.heads), "embedding")
         add_to_scores(builder, self._pairs(builder) * self.heads, builder.read_weights("relative_attention_bias"))
         return out
 
@@ -138,17 +134,14 @@ class BlockSumAttention(DistanceBiasedAttention):
 
     block: int = 16
 
-    def weights(self) -> tuple[Weight, ...]:
-        found = (*DistanceBiasedAttention.weights(self), Weight("global_input_layer_norm", (self.inputs,), "norm"))
-        table = Weight("global_relative_attention_bias", (self.buckets, self.heads), "embedding")
-        return (*found, table) if self.holds else found
-
     def beside(self, builder: OperationBuilder, x: Tensor) -> tuple[list[Tensor], Size]:
         """Keys and values of the sums of whole blocks, and how many they are."""
         step, count = builder.step, floor_div(builder.step.new, self.block)
         rows = step.own * count
         sums = builder.vector("reduction", (x,), "global", rows, self.inputs, elements=step.tokens * self.inputs)
         sums = builder.norm("rms_norm", sums, "global_input_layer_norm")
+        if self.holds:
+            builder.has("global_relative_attention_bias", (self.buckets, self.heads), "embedding")
         made = [builder.linear(name, sums) for name in self.names[1:3]]
         return self._by_head(builder, made, count), count
 
@@ -157,22 +150,19 @@ _RELATIVE, _SCORES = "the table of relative positions", "scores of relative posi
 
 
 @dataclass(frozen=True, slots=True)
-class RelativePositions(Block, runs_whole=True):
+class RelativePositions(RecordedBlock, runs_whole=True):
     """A table of ``rows`` relative positions, with a norm or none, that each layer's attention reads."""
 
     rows: int
     width: int
     normed: bool = True
 
-    def weights(self) -> tuple[Weight, ...]:
-        norm = where(self.normed, *norm_weights("LayerNorm", self.width, shift=True))
-        return (Weight("rel_embeddings", (self.rows, self.width), "embedding"), *norm)
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Normalise the table, once for all layers and sequences."""
+        builder.has("rel_embeddings", (self.rows, self.width), "embedding")
         (table,) = builder.read_weights("rel_embeddings")
         if self.normed:
-            table = builder.norm("layer_norm", table, "LayerNorm", self.rows, self.width)
+            table = builder.norm("layer_norm", table, "LayerNorm", self.rows, self.width, shift=True)
         builder.kept[_RELATIVE] = [table]
         return x
 
@@ -193,14 +183,6 @@ class DisentangledAttention(Attention):
     parts_added: tuple[str, ...] = ()
     same: bool = False
     own: bool = False
-
-    def weights(self) -> tuple[Weight, ...]:
-        found = list(Attention.weights(self))
-        for name in () if self.same else [_MADE[part][0] for part in self.parts_added]:
-            size = self.heads * self.key
-            found.append(Weight(name, (size, self.inputs)))
-            found += [] if self.own and name == "pos_key_proj" else [Weight(f"{name}.bias", (size,), "bias")]
-        return tuple(found)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         out, added = Attention.run(self, builder, x), builder.kept.pop(_SCORES)
@@ -225,10 +207,11 @@ class DisentangledAttention(Attention):
     def _made(self, builder: OperationBuilder, table: Tensor, part: str) -> Tensor:
         """Keys or queries of relative positions."""
         name, at = _MADE[part]
-        table = builder.shared(table) if table.role == "weight" else table
+        table = replace(builder.shared(table) if table.role == "weight" else table, dims=(self.rows, self.inputs))
         if not self.same:
             rows = minimum(2 * builder.step.new, self.rows) if self.own else self.rows
-            return builder.linear(name, table, rows=rows)
+            has_bias = not (self.own and name == "pos_key_proj")
+            return builder.linear(name, table, self.heads * self.key, rows=rows, bias=has_bias)
         weight = builder.weights[self.names[at]]
         rows, width = self.rows, self.heads * self.key
         out, read = builder.output(name, rows, width), (table, *builder.read_weight(weight)[0])

@@ -20,9 +20,9 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import MeshAxis
 from roofline.models.blocks.attention import Attention, rotate
 from roofline.models.blocks.collectives import Algorithm, collective_operation
-from roofline.models.description import Block
+from roofline.models.description import RecordedBlock
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, product_arithmetic
-from roofline.models.weights import Weight, biases, join_path, norm_weights, where
+from roofline.models.weights import join_path
 from roofline.ops.collectives.choice import AUTO, Chooser
 from roofline.ops.collectives.registry import link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
@@ -58,7 +58,7 @@ _FUSED = {"silu": "swiglu", "gelu": "geglu"}
 
 
 @dataclass(frozen=True, slots=True)
-class Mlp(Block):
+class Mlp(RecordedBlock):
     """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down.
 
     ``norm`` is the function of a norm before ``down``, which alone has a bias where ``down_bias``; ``cut`` sets gate
@@ -77,30 +77,17 @@ class Mlp(Block):
     adapter_rank: int = 0
     down_bias: bool = False
 
-    def weights(self) -> tuple[Weight, ...]:
-        gate, up, down = self.names
-        into, out = (self.hidden, self.inputs), (self.inputs, self.hidden)
-        found = (*where(self.gated, Weight(gate, into)), Weight(up, into), Weight(down, out))
-        return (
-            *found,
-            *where(self.bias or self.down_bias, *biases(found if self.bias else found[-1:])),
-            *where(self.activation == "xielu", *(Weight(name, (1,), "other") for name in _OWN)),
-            *where(self.norm, *norm_weights("ffn_sub_norm", self.hidden, self.norm == "layer_norm")),
-            *where(self.adapter_rank, Weight("adapter", (self.adapter_rank, self.inputs))),
-            *where(self.adapter_rank, *(Weight(f"{n}_adapter", (self.hidden, self.adapter_rank)) for n in (gate, up))),
-        )
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         return self.apply(builder, x)
 
     def apply(self, builder: OperationBuilder, x: Tensor, within: str = "") -> Tensor:
         """Run on the rows of ``x``; ``within`` names the module it stands in inside a larger block."""
         gate, up, down = (join_path(within, name) for name in self.names)
-        u = builder.linear(up, x)
-        g = builder.linear(gate, x) if self.gated else None
+        u = builder.linear(up, x, self.hidden, bias=self.bias)
+        g = builder.linear(gate, x, self.hidden, bias=self.bias) if self.gated else None
         if self.adapter_rank and g is not None:
-            narrow = builder.linear(join_path(within, "adapter"), x)
-            made = [builder.linear(f"{name}_adapter", narrow) for name in (gate, up)]
+            narrow = builder.linear(join_path(within, "adapter"), x, self.adapter_rank)
+            made = [builder.linear(f"{name}_adapter", narrow, self.hidden) for name in (gate, up)]
             g, u = (
                 builder.elementwise("add", (whole, more), f"{more.ident.rpartition('.')[0]}.add", like=whole)
                 for whole, more in zip((g, u), made, strict=True)
@@ -110,11 +97,12 @@ class Mlp(Block):
             g = builder.vector("norm", (g,), join_path(within, "cut"), *g.dims, each=6)
         hidden = activate(builder, self.activation, u, g, join_path(within, "act"))
         if self.activation == "xielu":
-            own = builder.read_weights(*(join_path(within, name) for name in _OWN))
+            own = builder.vectors({join_path(within, name): 1 for name in _OWN})
             builder.mark(reads=(*builder.ops[-1].reads, *own))
         if self.norm:
-            hidden = builder.norm(self.norm, hidden, join_path(within, "ffn_sub_norm"))
-        return builder.linear(down, hidden)
+            shift = self.norm == "layer_norm"
+            hidden = builder.norm(self.norm, hidden, join_path(within, "ffn_sub_norm"), shift=shift)
+        return builder.linear(down, hidden, self.inputs, bias=self.bias or self.down_bias)
 
 
 def activate(builder: OperationBuilder, activation: str, up: Tensor, gate: Tensor | None, part: str) -> Tensor:
@@ -247,7 +235,7 @@ def _touched_of(shares: Sequence[float], top_k: int, tokens: Size) -> Size:
 
 
 @dataclass(frozen=True, slots=True)
-class MixtureOfExperts(Block):
+class MixtureOfExperts(RecordedBlock):
     """``top_k`` of ``count`` experts for each token, beside the ``shared`` expert that every token uses.
 
     Attributes
@@ -294,29 +282,6 @@ class MixtureOfExperts(Block):
     ways: int = 1
     exchange: ExpertExchange | None = None
 
-    def weights(self) -> tuple[Weight, ...]:
-        router, experts, shared = self.names
-        width, held = self.latent or self.inputs, ceil_div(self.count, self.ways)
-        scored = self.count + self.idle + self.shared_scored
-        found = [
-            Weight(router, (scored, self.inputs), "router"),
-            *where(self.router_bias, Weight(f"{router}.bias", (scored,), "bias")),
-            *(Weight(name, (size,), "other") for name, size in self.router_scales),
-            *where(self.added, Weight(self.added, (self.inputs,), "other")),
-        ]
-        if self.latent:
-            into, back = self.latent_names
-            found += [Weight(into, (self.latent, self.inputs)), Weight(back, (self.inputs, self.latent))]
-        found += [Weight(norm, (width,), "norm") for norm in (*self.latent_norms, self.expert_norm) if norm]
-        for name in ("gate_proj", "up_proj") if self.gated else ("up_proj",):
-            found.append(Weight(join_path(experts, name), (held, self.hidden, width), "expert"))
-        found.append(Weight(join_path(experts, "down_proj"), (held, width, self.hidden), "expert"))
-        if self.expert_bias:
-            found += [Weight(f"{w.name}.bias", w.shape[:2], "bias") for w in found if w.kind == "expert"]
-        if self.shared is not None:
-            found += [weight._replace(name=f"{shared}.{weight.name}") for weight in self.shared.weights()]
-        return (*found, *where(self.shared_gate, Weight(f"{shared}_gate", (1, self.inputs), "router")))
-
     def active(self) -> int:
         parts = ((each.elements, each.is_of_experts) for each in self.weights())
         return sum(count // self.count * self.top_k if is_routed else count for count, is_routed in parts)
@@ -326,26 +291,29 @@ class MixtureOfExperts(Block):
         tokens = builder.step.tokens if exchange is None else exchange.own_tokens(builder.step)
         x = x if exchange is None else replace(x, dims=(tokens, *x.dims[1:]))
         router, experts, shared = self.names
-        logits = builder.linear(router, x)
+        scored = self.count + self.idle + self.shared_scored
+        logits = builder.linear(router, x, scored, kind="router", bias=self.router_bias)
         chosen = self._choose(builder, logits, tokens)
-        routed = builder.linear(self.latent_names[0], x) if self.latent else x
+        routed = builder.linear(self.latent_names[0], x, self.latent) if self.latent else x
         if self.latent and self.latent_norms[0]:
             routed = builder.norm("rms_norm", routed, self.latent_norms[0])
         out = self._experts(builder, routed, tokens, chosen, experts)
         if self.added:
-            out = builder.elementwise("add", (out, *builder.read_weights(self.added)), f"{self.added}.add", like=out)
+            out = builder.elementwise(
+                "add", (out, *builder.vectors({self.added: self.inputs})), f"{self.added}.add", like=out
+            )
         if self.idle:
             out = builder.vector("reduction", (x, chosen, out), "idle", tokens, self.inputs, each=2)
         if self.latent:
             if self.latent_norms[1]:
                 out = builder.norm("rms_norm", out, self.latent_norms[1])
-            out = builder.linear(self.latent_names[1], out)
+            out = builder.linear(self.latent_names[1], out, self.inputs)
         if self.shared is not None:
             beside = self._shared(builder, self.shared, x, every, tokens)
             if self.shared_scored:
                 beside = builder.elementwise("multiply", (beside, chosen), f"{shared}.weigh", like=beside)
             if self.shared_gate:
-                gate = builder.linear(f"{shared}_gate", x)
+                gate = builder.linear(f"{shared}_gate", x, 1, kind="router")
                 opened = builder.elementwise("sigmoid", (gate,), f"{shared}_gate.act")
                 beside = builder.elementwise("multiply", (beside, opened), f"{shared}_gate.multiply", like=beside)
             out = builder.elementwise("add", (out, beside), "add")
@@ -378,7 +346,7 @@ class MixtureOfExperts(Block):
         """Score every expert; which are largest costs no arithmetic."""
         elements = tokens * (self.count + self.idle + self.shared_scored)
         each = SOFTMAX_PER_ELEMENT if self.scoring == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
-        read = (logits, *builder.read_weights(*(name for name, _ in self.router_scales)))
+        read = (logits, *builder.vectors(dict(self.router_scales)))
         picks = self.top_k + self.idle * self.top_k // self.count
         return builder.vector("softmax", read, "choice", tokens, picks, each=each, elements=elements)
 
@@ -435,10 +403,16 @@ class MixtureOfExperts(Block):
         self, builder: OperationBuilder, x: Tensor, rows: Size, touched: Size, module: str, choices: Size
     ) -> Tensor:
         """Run the experts on the rows that tokens here make, of all ``choices`` of these tokens."""
-        up = grouped(builder, join_path(module, "up_proj"), x, rows, touched, choices)
-        gate = grouped(builder, join_path(module, "gate_proj"), x, rows, touched, choices) if self.gated else None
+        held, back = ceil_div(self.count, self.ways), self.latent or self.inputs
+
+        def matrix(name: str, x: Tensor, outputs: int) -> Tensor:
+            size = (held, outputs)
+            return grouped(builder, join_path(module, name), size, x, rows, touched, choices, self.expert_bias)
+
+        up = matrix("up_proj", x, self.hidden)
+        gate = matrix("gate_proj", x, self.hidden) if self.gated else None
         hidden = activate(builder, self.activation, up, gate, join_path(module, "act"))
-        found = grouped(builder, join_path(module, "down_proj"), hidden, rows, touched, choices)
+        found = matrix("down_proj", hidden, back)
         if self.expert_norm:
             found = builder.norm("rms_norm", found, self.expert_norm)
         return found
@@ -450,8 +424,17 @@ def weighted(builder: OperationBuilder, x: Tensor, chosen: Tensor, rows: Size, t
     return builder.vector("reduction", (x, chosen), part, tokens, width, each=2, elements=rows * width)
 
 
-def grouped(builder: OperationBuilder, name: str, x: Tensor, rows: Size, touched: Size, choices: Size) -> Tensor:
-    """One matrix of every expert, applied to the rows that were sent to it, of all ``choices`` of the tokens here."""
+def grouped(
+    builder: OperationBuilder, name: str, size: tuple[int, int], x: Tensor, rows: Size, touched: Size, choices: Size,
+    has_bias: bool = False,
+) -> Tensor:  # fmt: skip
+    """One matrix of every expert, applied to the rows that were sent to it, of all ``choices`` of the tokens here.
+
+    ``size`` is how many experts there are, and how many outputs each has.
+    """
+    builder.has(name, (*size, x.dims[1]), "expert")
+    if has_bias:
+        builder.has(f"{name}.bias", size, "bias")
     weight = builder.weights[name]
     (matrix, *beside), compute = builder.read_weight(weight, touched)
     _, n, k = weight.shape
@@ -485,27 +468,16 @@ class MixtureOfAttention(Attention):
     count: int = 1
     top_k: int = 1
 
-    def weights(self) -> tuple[Weight, ...]:
-        """The matrix of keys and values, the router, the experts' matrices, and a vector that is added."""
-        wide = self.kv_heads * self.key
-        return (
-            Weight("kv_proj.k", (wide, self.inputs)),
-            Weight("kv_proj.v", (self.kv_heads * self.value, self.inputs)),
-            Weight("router.layer", (self.count, self.inputs), "router"),
-            Weight("input_linear", (self.count, wide, self.inputs), "expert"),
-            Weight("output_linear", (self.count, self.inputs, wide), "expert"),
-            Weight("bias", (self.inputs,), "other"),
-        )
-
     def active(self) -> int:
         each = ((w, self.top_k if w.kind == "expert" else self.count) for w in self.weights())
         return sum(weight.elements * used // self.count for weight, used in each)
 
-    def _apply(self, builder: OperationBuilder, name: str, x: Tensor) -> Tensor:
+    def _apply(self, builder: OperationBuilder, name: str, x: Tensor, outputs: int) -> Tensor:
         """A matrix of every expert; no estimate of fused experts holds for it alone, so it counts as a product."""
         tokens = builder.step.tokens
         rows = tokens * self.top_k
-        out = grouped(builder, name, x, rows, touched_experts(self.count, self.top_k, tokens), rows)
+        touched = touched_experts(self.count, self.top_k, tokens)
+        out = grouped(builder, name, (self.count, outputs), x, rows, touched, rows)
         dims = {size: amount for size, amount in builder.ops[-1].dims.items() if size not in ("groups", "choices")}
         builder.mark(dims=dims)
         return out
@@ -514,12 +486,14 @@ class MixtureOfAttention(Attention):
         self, builder: OperationBuilder, x: Tensor, of_keys: Tensor, of_values: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
-        logits, elements = builder.linear("router.layer", x), tokens * self.count
+        logits, elements = builder.linear("router.layer", x, self.count, kind="router"), tokens * self.count
         sizes = {"each": SOFTMAX_PER_ELEMENT, "elements": elements}
         builder.kept[_CHOSEN] = [builder.vector("softmax", (logits,), "choice", tokens, self.top_k, **sizes)]
-        q = self._apply(builder, "input_linear", x)
+        wide = self.kv_heads * self.key
+        q = self._apply(builder, "input_linear", x, wide)
         q = Tensor(q.ident, (tokens, self.heads * self.key), q.dtype)
-        k, v = builder.linear("kv_proj.k", of_keys), builder.linear("kv_proj.v", of_values)
+        k = builder.linear("kv_proj.k", of_keys, wide)
+        v = builder.linear("kv_proj.v", of_values, self.kv_heads * self.value)
         q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
         return q, builder.write_to_cache(k), builder.write_to_cache(v), None
@@ -528,7 +502,7 @@ class MixtureOfAttention(Attention):
         tokens, (chosen,) = builder.step.tokens, builder.from_earlier(_CHOSEN)
         rows = tokens * self.top_k
         out = Tensor(out.ident, (rows, self.kv_heads * self.value), out.dtype)
-        found = self._apply(builder, "output_linear", out)
+        found = self._apply(builder, "output_linear", out, self.inputs)
         found = weighted(builder, found, chosen, rows, tokens, "")
-        (bias,) = builder.read_weights("bias")
+        (bias,) = builder.vectors({"bias": self.inputs})
         return builder.elementwise("add", (found, bias), "add", like=found)

@@ -14,9 +14,9 @@ from typing import Any
 from roofline.frozen import dataclass, replace
 from roofline.models.blocks import attention
 from roofline.models.blocks.attention import Indexer
-from roofline.models.description import Block, CachedTokens
+from roofline.models.description import CachedTokens, RecordedBlock
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight, biases, norm_weights, where
+from roofline.models.weights import Weight
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, sliding_window
 from roofline.sizes import Size, floor_div, minimum
@@ -24,7 +24,7 @@ from roofline.work import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class LatentAttention(Block, is_latent=True, keeps="keys"):
+class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
     """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``nope`` + ``rotary`` a key's.
 
     ``rotates`` says that the second part of a key is rotated, ``key_norm`` that it is normalised before. ``gate`` is a
@@ -72,46 +72,6 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         """Names of the weights that make the latents, which the heads of all chips read."""
         return [w.name for w in self.weights() if w.name.startswith(("q_a_", "kv_a_", "k_rope_only_"))]
 
-    def weights(self) -> tuple[Weight, ...]:
-        n, key = self.heads, self.nope + self.rotary
-        if self.query_rank:
-            both = self.gate == "query"
-            made = (n * (key + self.value), 2 * self.query_rank) if both else (n * key, self.query_rank)
-            found = [
-                Weight("q_a_proj", (self.query_rank, self.inputs)),
-                Weight("q_a_layernorm", (self.query_rank,), "norm"),
-                Weight("q_gate_proj" if both else "q_b_proj", made),
-            ]
-        else:
-            found = [Weight("q_proj", (n * key, self.inputs))]
-        found += [
-            Weight("kv_a_proj_with_mqa", (self.rank + self.rotary, self.inputs)),
-            Weight("kv_a_layernorm", (self.rank,), "norm"),
-            Weight("kv_b_proj", (n * (self.nope + self.value), self.rank)),
-            Weight("o_proj", (self.inputs, n * self.value)),
-            *where(self.gate == "full", Weight("g_proj", (n * self.value, self.inputs))),
-            *where(self.gate == "head", Weight("g_proj", (n, self.inputs))),
-            *where(self.key_norm, Weight("k_rope_only_layernorm", (self.rotary,), "norm")),
-            *where(self.sinks, Weight("sinks", (n,), "other")),
-            *where(self.scaled, *_scaling("softmax_scaling", n)),
-        ]
-        if self.bias:
-            names = ("q_a_proj", "kv_a_proj_with_mqa", "o_proj")
-            found += biases(weight for weight in found if weight.name in names)
-        if self.indexer is not None and not self.indexer.shared:
-            s = self.indexer
-            found += [
-                *where(not self.query_rank, *norm_weights("indexer.q_input_norm", self.inputs, shift=True)),
-                *where(self.scaled, *_scaling("indexer.softmax_scaling", s.heads)),
-                Weight("indexer.wq_b", (s.heads * s.width, self.query_rank or self.inputs)),
-                Weight("indexer.wk", (s.width, self.inputs)),
-                *norm_weights("indexer.k_norm", s.width, shift=True),
-                Weight("indexer.weights_proj", (s.heads, self.inputs), "other"),
-                *where(s.pool, Weight("indexer.index_kpool_compress_ape", (s.pool, s.width), "other")),
-                *where(s.pool, Weight("indexer.index_kpool_compress_gate", (s.width, self.inputs), "other")),
-            ]
-        return tuple(found)
-
     def kept_per_token(self) -> tuple[CachedTokens, ...]:
         return CachedTokens("latents", self.rank + self.rotary, self.window), *attention.index_keys(self.indexer)
 
@@ -119,23 +79,24 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         step = builder.step
         tokens = step.tokens
         own = tokens if self.gather is None else x.dims[0]
-        narrow, gate = x, None
+        narrow, gate, n, key = x, None, self.heads, self.nope + self.rotary
         if self.query_rank:
-            wide = builder.linear("q_a_proj", x)
+            wide = builder.linear("q_a_proj", x, self.query_rank, bias=self.bias)
             narrow = builder.norm("rms_norm", wide, "q_a_layernorm")
             narrow = narrow if self.gather is None else self.gather.run(builder, narrow, "q_a_all_gather")
             if self.gate == "query":
-                q = builder.linear("q_gate_proj", replace(narrow, dims=(tokens, 2 * self.query_rank)))
-                gate = replace(q, dims=(tokens, self.heads * self.value))
-                q = replace(q, dims=(tokens, self.heads * (self.nope + self.rotary)))
+                both = replace(narrow, dims=(tokens, 2 * self.query_rank))
+                q = builder.linear("q_gate_proj", both, n * (key + self.value))
+                gate = replace(q, dims=(tokens, n * self.value))
+                q = replace(q, dims=(tokens, n * key))
             else:
-                q = builder.linear("q_b_proj", narrow)
+                q = builder.linear("q_b_proj", narrow, n * key)
         else:
-            q = builder.linear("q_proj", x)
+            q = builder.linear("q_proj", x, n * key)
         if self.rotates:
             q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
-        q = self._scale(builder, q, "softmax_scaling")
-        latent = builder.linear("kv_a_proj_with_mqa", x)
+        q = self._scale(builder, q, "softmax_scaling", n)
+        latent = builder.linear("kv_a_proj_with_mqa", x, self.rank + self.rotary, bias=self.bias)
         if self.key_norm:
             latent = builder.norm("rms_norm", latent, "k_rope_only_layernorm", own, self.rotary)
         latent = builder.norm("rms_norm", latent, "kv_a_layernorm", own, self.rank)
@@ -147,18 +108,21 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         )
         if self.indexer is not None and not self.indexer.shared:
             self._select(builder, x, narrow, self.indexer)
-        read = [latent, *self._cached(builder), *builder.read_weights("sinks")]
+        builder.has("kv_b_proj", (n * (self.nope + self.value), self.rank), "linear")
+        read = [latent, *self._cached(builder), *builder.vectors({"sinks": n} if self.sinks else {})]
         out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, builder.weights["kv_b_proj"])
         if self.gate:
-            gate = builder.linear("g_proj", x) if gate is None else gate
+            gate = builder.linear("g_proj", x, n * (1 if self.gate == "head" else self.value)) if gate is None else gate
             opened = builder.elementwise("sigmoid", (gate,), "gate")
             out = builder.elementwise("multiply", (out, opened), "gated", like=out)
-        return builder.linear("o_proj", out)
+        return builder.linear("o_proj", out, self.inputs, bias=self.bias)
 
-    def _scale(self, builder: OperationBuilder, q: Tensor, name: str) -> Tensor:
+    def _scale(self, builder: OperationBuilder, q: Tensor, name: str, heads: int) -> Tensor:
         """Queries times a number for each head and place."""
-        factors = builder.read_weights(f"{name}.scale", f"{name}.bias")
-        return builder.elementwise("multiply", (q, *factors), name, like=q) if factors else q
+        if not self.scaled:
+            return q
+        factors = builder.vectors(dict.fromkeys((f"{name}.scale", f"{name}.bias"), heads))
+        return builder.elementwise("multiply", (q, *factors), name, like=q)
 
     def _cached(self, builder: OperationBuilder) -> list[Tensor]:
         step, seen = builder.step, self._seen(builder)
@@ -237,26 +201,24 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         """Score every key against every query and keep the best: Σ over heads of w·relu(q·k)."""
         step = builder.step
         if not self.query_rank:
-            narrow = builder.norm("layer_norm", x, "indexer.q_input_norm")
-        q = self._scale(builder, builder.linear("indexer.wq_b", narrow), "indexer.softmax_scaling")
-        k = builder.linear("indexer.wk", x)
-        k = builder.norm("layer_norm", k, "indexer.k_norm")
+            narrow = builder.norm("layer_norm", x, "indexer.q_input_norm", shift=True)
+        heads, width = indexer.heads, indexer.width
+        q = builder.linear("indexer.wq_b", narrow, heads * width)
+        q = self._scale(builder, q, "indexer.softmax_scaling", heads)
+        k = builder.linear("indexer.wk", x, width)
+        k = builder.norm("layer_norm", k, "indexer.k_norm", shift=True)
         kept = step.index_format(indexer.dtype)
         if indexer.pool:
-            w = builder.linear("indexer.weights_proj", x)
-            gate = builder.linear("indexer.index_kpool_compress_gate", x)
-            parts = [k, gate, *builder.read_weights("indexer.index_kpool_compress_ape")]
-            k = _pool(builder, parts, "indexer", indexer.width, indexer.pool)
-            entries = attention.keep_entries(builder, k, "indexer", indexer.width, indexer.pool, None, kept)
+            w = builder.linear("indexer.weights_proj", x, heads, kind="other")
+            gate = builder.linear("indexer.index_kpool_compress_gate", x, width, kind="other")
+            parts = [k, gate, *builder.vectors({"indexer.index_kpool_compress_ape": (indexer.pool, width)})]
+            k = _pool(builder, parts, "indexer", width, indexer.pool)
+            entries = attention.keep_entries(builder, k, "indexer", width, indexer.pool, None, kept)
             attention.score_keys(builder, [q, w, *entries], indexer, attention.entry_pairs(builder, indexer.pool, None))
             return
         k = builder.write_to_cache(k, kept)
-        w = builder.linear("indexer.weights_proj", x)
+        w = builder.linear("indexer.weights_proj", x, heads, kind="other")
         attention.score_keys(builder, [q, k, w, *attention.cached_index_keys(builder, indexer)], indexer)
-
-
-def _scaling(name: str, heads: int) -> list[Weight]:
-    return [Weight(f"{name}.{part}", (heads,), "other") for part in ("scale", "bias")]
 
 
 def _pool(builder: OperationBuilder, parts: list[Tensor], module: str, width: int, rate: int) -> Tensor:
@@ -269,7 +231,7 @@ def _pool(builder: OperationBuilder, parts: list[Tensor], module: str, width: in
 
 
 @dataclass(frozen=True, slots=True)
-class CompressedAttention(Block, keeps="keys"):
+class CompressedAttention(RecordedBlock, keeps="keys"):
     """``heads`` heads of ``width`` over one shared key-value head (DeepSeek-V4).
 
     Keys and values are one vector a token. Every ``rate`` tokens make one compressed entry; a query attends to a
@@ -292,36 +254,6 @@ class CompressedAttention(Block, keeps="keys"):
     rate: int = 0
     indexer: Indexer | None = None
 
-    def weights(self) -> tuple[Weight, ...]:
-        found = [
-            Weight("sinks", (self.heads,), "other", "fp32"),
-            Weight("q_a_proj", (self.query_rank, self.inputs)),
-            Weight("q_a_norm", (self.query_rank,), "norm"),
-            Weight("q_b_proj", (self.heads * self.width, self.query_rank)),
-            Weight("kv_proj", (self.width, self.inputs)),
-            Weight("kv_norm", (self.width,), "norm"),
-            Weight("o_a_proj", (self.groups * self.out_rank, self.heads * self.width // self.groups)),
-            Weight("o_b_proj", (self.inputs, self.groups * self.out_rank)),
-        ]
-        found += where(self.rate, *self._compressor("compressor", self.width))
-        if self.indexer is not None:
-            s = self.indexer
-            found += self._compressor("indexer", s.width)
-            found += [
-                Weight("indexer.q_b_proj", (s.heads * s.width, self.query_rank)),
-                Weight("indexer.weights_proj", (s.heads, self.inputs), "other"),
-            ]
-        return tuple(found)
-
-    def _compressor(self, module: str, width: int) -> list[Weight]:
-        both = width * (2 if self.indexer is not None else 1)
-        return [
-            Weight(f"{module}.kv_proj", (both, self.inputs), "other"),
-            Weight(f"{module}.gate_proj", (both, self.inputs), "other"),
-            Weight(f"{module}.position_bias", (self.rate, both), "other", "fp32"),
-            Weight(f"{module}.kv_norm", (width,), "norm"),
-        ]
-
     def kept_per_token(self) -> tuple[CachedTokens, ...]:
         """Tokens of the window, entries, and keys by which entries are chosen."""
         window = CachedTokens("window", self.width, self.window)
@@ -333,12 +265,12 @@ class CompressedAttention(Block, keeps="keys"):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
         tokens = step.tokens
-        narrow = builder.linear("q_a_proj", x)
+        narrow = builder.linear("q_a_proj", x, self.query_rank)
         narrow = builder.norm("rms_norm", narrow, "q_a_norm")
-        q = builder.linear("q_b_proj", narrow)
-        q = builder.norm("rms_norm", q, "q_b_norm", tokens * self.heads, self.width)
+        q = builder.linear("q_b_proj", narrow, self.heads * self.width)
+        q = builder.norm("rms_norm", q, "q_b_norm", tokens * self.heads, self.width, scaled=False)
         q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
-        kv = builder.linear("kv_proj", x)
+        kv = builder.linear("kv_proj", x, self.width)
         kv = builder.norm("rms_norm", kv, "kv_norm")
         kv = attention.rotate(builder, kv, "k_rope", tokens, 1, self.rotary)
         kv = builder.write_to_cache(kv, most=self.window)
@@ -352,23 +284,23 @@ class CompressedAttention(Block, keeps="keys"):
             pairs = pairs + attention.entry_pairs(builder, self.rate, most)
         if self.indexer is not None:
             self._select(builder, x, narrow, self.indexer)
-        read += builder.read_weights("sinks")
+        read += builder.vectors({"sinks": self.heads}, "fp32")
         out = attention.attention_core(
             builder, q, read, pairs=pairs, heads=self.heads, kv_heads=1,
             key=self.width, value=self.width, length=step.length,
         )  # fmt: skip
         out = attention.rotate(builder, out, "o_rope", tokens, self.heads, self.rotary)
-        out = builder.linear("o_a_proj", out, copies=self.groups)
-        return builder.linear("o_b_proj", out)
+        out = builder.linear("o_a_proj", out, self.groups * self.out_rank, copies=self.groups)
+        return builder.linear("o_b_proj", out, self.inputs)
 
     def _compress(
         self, builder: OperationBuilder, x: Tensor, module: str, width: int, most: int | None, dtype: str = ""
     ) -> list[Tensor]:
         """Weigh each window's tokens by a softmax of gates, add them up, normalise: one entry a window."""
-        step = builder.step
-        kv = builder.linear(f"{module}.kv_proj", x)
-        gate = builder.linear(f"{module}.gate_proj", x)
-        bias = builder.read_weights(f"{module}.position_bias")
+        step, both = builder.step, width * (2 if self.indexer is not None else 1)
+        kv = builder.linear(f"{module}.kv_proj", x, both, kind="other")
+        gate = builder.linear(f"{module}.gate_proj", x, both, kind="other")
+        bias = builder.vectors({f"{module}.position_bias": (self.rate, both)}, "fp32")
         closed = floor_div(step.length, self.rate) - floor_div(step.past, self.rate)
         made = _pool(builder, [kv, gate, *bias], module, width, self.rate)
         scale = width * minimum(closed, 1)  # it is read where a window closes
@@ -380,6 +312,6 @@ class CompressedAttention(Block, keeps="keys"):
         step = builder.step
         kept = step.index_format(indexer.dtype)
         entries = self._compress(builder, x, "indexer", indexer.width, None, kept)
-        q = builder.linear("indexer.q_b_proj", narrow)
-        w = builder.linear("indexer.weights_proj", x)
+        q = builder.linear("indexer.q_b_proj", narrow, indexer.heads * indexer.width)
+        w = builder.linear("indexer.weights_proj", x, indexer.heads, kind="other")
         attention.score_keys(builder, (q, w, *entries), indexer, attention.entry_pairs(builder, self.rate, None))
