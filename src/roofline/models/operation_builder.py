@@ -310,8 +310,7 @@ class OperationBuilder:
 
     def norm(
         self, function: str, x: Tensor, scale: str | Weight, rows: Size | None = None, width: Size | None = None,
-        part: str | None = None, touched: Size | None = None, scaled: bool = True,
-        shift: bool = False,
+        part: str | None = None, touched: Size | None = None, scaled: bool = True, shift: bool = False,
     ) -> Tensor:  # fmt: skip
         """Normalise the rows of ``x``, or ``rows`` of a ``width``; multiply by the weight ``scale`` and add its bias,
         where the block has them.

@@ -61,25 +61,6 @@ class Weight(NamedTuple):
         return self.kind == "expert" or (self.kind == "bias" and len(self.shape) == 2)
 
 
-def where(has: Any, *weights: Weight) -> tuple[Weight, ...]:
-    """Weights of a part that a block has, or none of them.
-
-    >>> where(0, Weight("sinks", (8,))), where("head", Weight("g_proj", (8, 64)))
-    ((), (Weight(name='g_proj', shape=(8, 64), kind='linear', dtype=''),))
-    """
-    return weights if has else ()
-
-
-def biases(weights: Iterable[Weight]) -> list[Weight]:
-    """A bias beside each of the matrices."""
-    return [Weight(f"{each.name}.bias", each.shape[:1], "bias") for each in weights]
-
-
-def norm_weights(name: str, width: int, shift: bool = False) -> list[Weight]:
-    """The weight of a norm, with a bias where it shifts too."""
-    return [Weight(each, (width,), "norm") for each in (name, f"{name}.bias")[: 1 + shift]]
-
-
 class ServedAdapters(NamedTuple):
     """Adapters (LoRA) that are served beside a model: ``number`` of them lie in memory, all of one ``rank``.
 

@@ -24,7 +24,6 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.description import CachedTokens, Model, RecordedBlock
 from roofline.models.operation_builder import ForwardPass, OperationBuilder
-from roofline.models.weights import norm_weights
 from roofline.ops.attention import AttentionSizes, attention, index_scores
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
@@ -449,8 +448,8 @@ class Attention(RecordedBlock, keeps="keys"):
         rows, width = (tokens, heads * self.key) if self.norm == "full" else (tokens * heads, self.key)
         scales = self.key if self.norm == "head" else heads * self.key
         if self.norm != "plain" and (self.norm, name) != ("clipped", "k_norm"):
-            for weight in norm_weights(name, scales, self.norm_shift):
-                builder.has(weight.name, weight.shape, "norm")
+            for weight in (name, f"{name}.bias")[: 1 + self.norm_shift]:
+                builder.has(weight, (scales,), "norm")
         return builder.norm(self.norm_function, x, name, rows, width, scaled=False)
 
     def _pairs(self, builder: OperationBuilder) -> Size:
