@@ -211,3 +211,20 @@ def test_gradients_of_what_pytorch_takes_apart_count_with_open_sizes():
         assert _at(opened.bytes(policy), {"B": 6}) == fixed.bytes(policy)
     assert _at(opened.flops("all"), {"B": 6}) == fixed.flops("all")
     assert torch.ops.aten.prelu.default._dispatch_cache.get(torch._C.DispatchKey.AutogradMeta) is None
+
+
+@pytest.mark.parametrize(("program", "inputs"), [
+    (lambda x, at: x[at] * 2, ["fp32[50, 8]", "int64[B]"]),
+    (lambda x, at: x[at] * 2, ["fp32[B, 8]", "int64[5]"]),
+    (lambda x, at: x.gather(0, at), ["fp32[50, 8]", "int64[B, 8]"]),
+    (lambda x, at, rows: x.index_add(0, at, rows), ["fp32[50, 8]", "int64[B]", "fp32[B, 8]"]),
+], ids=["rows of a table", "a table of open rows", "elements", "added"])  # fmt: skip
+def test_indices_of_an_open_number_hold_for_every_number(program, inputs):
+    opened = trace(program, *inputs, input_gradients=True)
+    (said,) = opened.assumptions[-1:]
+    assert "where" not in said
+    for number in (3, 4, 96):
+        fixed = trace(program, *inputs, sizes={"B": number}, input_gradients=True)
+        for policy in ("each-op", "minimal"):
+            found = opened.bytes(policy)
+            assert found.subs(dict.fromkeys(found.free_symbols, number)) == fixed.bytes(policy)

@@ -289,11 +289,11 @@ class Recorder:
 
     def read(self, tensor: Any, role: str | None = None) -> Tensor:
         """Name a tensor that an operation reads."""
-        return self.identities.read(tensor, role)
+        return self.open.plain_tensor(self.identities.read(tensor, role))
 
     def wrote(self, tensor: Any, **how: bool) -> Tensor:
         """Name a tensor that an operation writes: a new one, or one that is written ``in_place`` or in ``part``."""
-        return self.identities.wrote(tensor, _role(), **how)
+        return self.open.plain_tensor(self.identities.wrote(tensor, _role(), **how))
 
     def outside_gradients(self, results: Sequence[Any]) -> list[Any]:
         """A gradient of each result: one for a loss, else a tensor from outside, which what comes after writes."""
@@ -312,7 +312,7 @@ class Recorder:
     def argument(self, value: Any, *, is_read: bool = True) -> Any:
         """An argument as a rule takes it: tensors as operands, open sizes as formulas."""
         if isinstance(value, torch.Tensor):
-            return self.operand(value, self.identities.read(value) if is_read else None)
+            return self.operand(value, self.read(value) if is_read else None)
         if isinstance(value, list | tuple):
             return tuple(self.argument(item, is_read=is_read) for item in value)
         if isinstance(value, torch.SymInt | torch.SymFloat):

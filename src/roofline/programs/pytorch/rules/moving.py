@@ -149,7 +149,7 @@ def copied_into(call: Call) -> Priced:
 @rule("index", "gather", "index_select", "take", "take_along_dim", "_unsafe_masked_index")
 def gathered(call: Call) -> Priced:
     """Read the elements that indices name, at most the whole table."""
-    (table, *rest), amount = call.reads, call.writes[0].elements
+    (table, *rest), amount = call.reads, call.results[0].elements
     indices = list(operands_in(call.args[1:])) if call.name in ("index", "index_select") else []
     amount = _picked(amount, indices[0]) if len(indices) == 1 else amount
     return call.move(reads=(_touch(table, amount), *rest), kind="gather")
