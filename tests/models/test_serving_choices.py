@@ -148,6 +148,13 @@ def test_an_option_that_nothing_takes_is_told() -> None:
         serve(None, context=9, **asked)  # type: ignore[arg-type]
 
 
+def test_a_size_of_another_phase_is_told() -> None:
+    with pytest.raises(InputError, match=r"^prompt is no size of a decode step; its sizes are batch, tokens, context$"):
+        serve_bound("llama-3-8b", "decode", on="h100", context=64, prompt=64)
+    with pytest.raises(InputError, match=r"^context is no size of a prefill step; its sizes are batch, prompt, past$"):
+        roofline.solve("llama-3-8b", for_="prompt", time="5ms", on="h100", context=64)
+
+
 def test_messages_of_fronts() -> None:
     asked: dict[str, Any] = {"batch": 1, "context": 10}
     with pytest.raises(RooflineError, match="a pool of chips is not split by tensor too"):

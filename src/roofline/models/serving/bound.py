@@ -47,7 +47,15 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, name_axes, several_layouts
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
-from roofline.models.serving.step import PHASES, SERVED, ServingStep, asked_model, check_phase, served_model
+from roofline.models.serving.step import (
+    PHASES,
+    SERVED,
+    ServingStep,
+    asked_model,
+    check_phase,
+    check_sizes_of,
+    served_model,
+)
 from roofline.signatures import optional, renamed, spelled, takes
 from roofline.sizes import Size, common_shape, is_array, is_one, is_symbol, maximum
 from roofline.statements import assume
@@ -122,6 +130,7 @@ def step_bound(
     step = ServingStep(described, phase, machine, ways, conventions, {"batch": as_size(batch), **options})
     if sum(map(is_array, step.sizes.values())) > 1:
         common_shape(step.sizes)
+    check_sizes_of(phase, options)
     check_options(options, *kind.takers, also=OPTIONS)
     if kind.beside and ways.pipeline * ways.context > 1:
         wrong = "a mixed step over the stages of a pipeline or the parts of sequences is not modelled"

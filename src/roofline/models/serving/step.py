@@ -25,7 +25,7 @@ A model as it is served: adapters beside it, its cache in blocks, parts of it in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -267,6 +267,15 @@ def check_phase(phase: str, *more: str) -> None:
     known = (*PHASES, *more)
     if phase not in known:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), known, what="phases"))
+
+
+def check_sizes_of(phase: str, options: Iterable[str]) -> None:
+    """Refuse a size that only steps of another phase have."""
+    known = ("batch", *PHASES[phase].sizes)
+    others = {name for kind in PHASES.values() for name in kind.sizes}.difference(known)
+    wrong = next((name for name in options if name in others), None)
+    if wrong is not None:
+        raise InputError(f"{wrong} is no size of a {phase} step", hint=f"its sizes are {', '.join(known)}")
 
 
 #: What is said of latent attention, by the role of its operations.
