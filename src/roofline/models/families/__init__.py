@@ -85,9 +85,9 @@ def reader_of(model_type: str) -> Reader:
         wrong = f"model_type {quoted(model_type)} has {other}"
         raise InputError(wrong, hint="decoders, a few encoders, and both together as in T5 are read")
     if model_type not in readers:
-        near = did_you_mean(model_type, sorted(readers))
+        near = did_you_mean(model_type, known_types())
         wrong = f"no reader for model_type {quoted(model_type)}"
-        also = _LIKE_A_KNOWN_ONE.format(len(readers))
+        also = _LIKE_A_KNOWN_ONE.format(len(known_types()))
         raise InputError(wrong, hint=f"did you mean {near!r}? Or {also}" if near else also)
     return readers[model_type]
 
