@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.estimates import baselines as baselined
 from benchmarks.estimates import shared_constants
 from benchmarks.estimates.baselines import baselines
-from benchmarks.estimates.rows import KEPT, LEAST, Group, stated_for
+from benchmarks.estimates.rows import KEPT, LEAST, Group, same_kernels, stated_for
 from benchmarks.estimates.shared_constants import fit_family
 from roofline.estimates import fitting, kernel_model, transfer
 from roofline.estimates.calibration import PRIOR
@@ -152,16 +152,15 @@ def kept_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions) -
 def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions) -> list[Outcome]:
     """Fit one library's and format's groups of all chips together and test each on its other half.
 
-    Groups of different versions of the library share no constants, where ``versions`` tells them apart. Where code
-    states the tiles, groups of one chip share.
+    Groups of different versions of the library share no constants, where ``versions`` tells them apart. Where libraries
+    run the same kernels, groups of one chip share.
     Each chip is also left out in turn, and fitted again with ten of its rows.
     """
     model = KERNELS[kernel]
     train, spare, test = zip(*(parted(*one) for one in groups.items()), strict=True)
     stated = [stated_for(group) for group in groups]
     kin = [
-        group.chip if policy else versions.get((group.chip, kernel, group.library), "")
-        for group, policy in zip(groups, stated, strict=True)
+        group.chip if same_kernels(group) else versions.get((group.chip, kernel, group.library), "") for group in groups
     ]
     hosted = [was_started_by_host(group) for group in groups]
     found: dict[int, Fitted] = {}

@@ -25,6 +25,7 @@ from roofline.estimates.experts import MARLIN, TILES, row_tiles
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures
 from roofline.estimates.transfer import stated_policy
+from roofline.estimates.vector_and_collectives import FRAMEWORKS
 from roofline.hardware import chip
 
 #: The tables of measured kernels, and where their rows are kept as arrays, so that they are parsed once.
@@ -552,16 +553,27 @@ def stated_for(group: Group) -> str:
     return known or CORES_STATE.get((group.chip, group.kernel), "")
 
 
+def same_kernels(group: Group) -> str:
+    """Whose kernels all libraries run on a chip: those whose tiles code states, or cuBLAS's; empty of others.
+
+    vLLM, SGLang and TensorRT-LLM leave products in half precision to cuBLAS, whose kernels each generation has its own.
+    """
+    if stated_for(group):
+        return "stated"
+    is_left = group.kernel == "contraction" and group.dtype == "bf16" and group.library in FRAMEWORKS
+    return "cuBLAS" if is_left else ""
+
+
 def groups_by_family(groups: Mapping[Group, Rows]) -> Iterable[tuple[tuple[str, ...], dict[Group, Rows]]]:
     """Groups that share constants: of one kernel, library and format, on all chips of a vendor.
 
-    Libraries whose code states the tiles make one family: they run the same kernels.
+    Libraries that run the same kernels make one family.
     """
     families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)
     for group, rows in groups.items():
         apart = "contraction" in group.kernel or group.kernel == "experts"
         vendor = chip(group.chip).vendor
-        library = "stated" if stated_for(group) else group.library
+        library = same_kernels(group) or group.library
         key = (group.kernel, library, group.dtype, group.path if apart else "", str(group.core), vendor)
         families[key][group] = rows
     return families.items()

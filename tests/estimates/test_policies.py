@@ -13,6 +13,7 @@ from roofline.estimates.estimator import Estimator, KernelRun, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
 from roofline.estimates.transfer import CORES, stated_policy
+from roofline.estimates.vector_and_collectives import FRAMEWORKS
 from roofline.hardware import chip, chips
 from tests.strategies import some
 
@@ -138,6 +139,17 @@ def test_libraries_with_stated_tiles_share_what_is_the_chips() -> None:
         shared = [name for name in model.defaults() if name not in model.own(one.policy)]
         assert len(shared) == 8
         assert all(each.values[name] == one.values[name] for each in others for name in shared), one.name
+
+
+def test_libraries_share_what_is_of_cublas_on_a_chip() -> None:
+    """Products in half precision: waves, tiles and power are the kernels'; rates, starts and caches a library's."""
+    model = KERNELS["contraction"]
+    held = [one for one in shipped() if one.kernel == model.name and one.dtype == "bf16" and one.library in FRAMEWORKS]
+    shared = [name for name in model.defaults() if name not in model.own()]
+    for key in ("a100", "h100", "l40s", "rtx-pro-6000"):
+        mine = [one for one in held if one.chip == key]
+        assert {one.library for one in mine} == set(FRAMEWORKS)
+        assert all(len({one.values[name] for one in mine}) == 1 for name in shared), key
 
 
 def test_a_pair_of_blocks_walks_over_a_whole_sequence() -> None:
