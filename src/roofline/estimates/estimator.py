@@ -849,11 +849,8 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
         if _SHAPED.get(kind, "") not in ("", *op.dims):
             wrong = f"nothing is expected of {op.where or op.name}, whose shapes are not known"
             raise InputError(wrong, hint="name a model, or give its config.json")
-        make = KERNEL_RUNS.get(kind)
-        if kind in UNMEASURED:
-            runs.append(KernelRun(kind, "any", "", {}, group))
-        else:
-            runs.append(_element_run(group) if make is None else make(group))
+        make = KERNEL_RUNS.get(kind, _vector_run)
+        runs.append(KernelRun(kind, "any", "", {}, group) if kind in UNMEASURED else make(group))
     moved = sum(run.bytes * run.repeat for run in runs)
     if not runs or decided(moved == maximum(*(run.bytes for run in runs))):  # one kernel, once
         return runs
@@ -1146,20 +1143,11 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
     return KernelRun("collective", "any", _COLLECTIVE_PATHS.get(LIKE.get(kind, kind), kind), shapes, group)
 
 
-def _norm_run(group: tuple[OpBound, ...]) -> KernelRun:
-    return elements_run(*_moved(group), group, "norm", "input_layernorm")
-
-
-def _softmax_run(group: tuple[OpBound, ...]) -> KernelRun:
-    """A softmax; its gradient, whose rows are not known, as elements."""
-    if "rows" not in group[-1].op.dims:
-        return _element_run(group)
-    return elements_run(*_moved(group), group, "softmax", "")
-
-
-def _element_run(group: tuple[OpBound, ...]) -> KernelRun:
-    if group[-1].op.kind == "norm":
-        return _norm_run(group)
+def _vector_run(group: tuple[OpBound, ...]) -> KernelRun:
+    """A kernel of elements; of rows where it ends in a norm or is a softmax, whose gradient has rows that are not known."""
+    last = group[-1].op
+    if last.kind == "norm" or (last.kind == "softmax" and "rows" in last.dims):
+        return elements_run(*_moved(group), group, last.kind, "input_layernorm" if last.kind == "norm" else "")
     return elements_run(*_moved(group), group)
 
 
@@ -1183,14 +1171,13 @@ def _moved(group: tuple[OpBound, ...]) -> tuple[Size, Size]:
 #: A dimension that a kind of operation has wherever its shapes are known: a number of parameters has none.
 _SHAPED = {"contraction": "m", "attention": "q_length"}
 
+#: Kernels of operations by their kind; others are kernels of elements.
 KERNEL_RUNS = {
     "contraction": _product_run,
     "convolution": _convolution_run,
     "attention": _attention_run,
     "experts": _experts_run,
     "collective": _collective_run,
-    "norm": _norm_run,
-    "softmax": _softmax_run,
 }
 
 
