@@ -293,7 +293,7 @@ class Recorder:
 
     def wrote(self, tensor: Any, **how: bool) -> Tensor:
         """Name a tensor that an operation writes: a new one, or one that is written ``in_place`` or in ``part``."""
-        return self.open.plain_tensor(self.identities.wrote(tensor, _role(), **how))
+        return self.identities.wrote(tensor, _role(), **how)
 
     def outside_gradients(self, results: Sequence[Any]) -> list[Any]:
         """A gradient of each result: one for a loss, else a tensor from outside, which what comes after writes."""

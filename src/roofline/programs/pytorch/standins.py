@@ -285,12 +285,17 @@ def _sharded(tensor: Any) -> Any:
     return made
 
 
-def make_input(value: Any, sizes: Mapping[str, Size], opened: OpenSizes, declare: Declare, label: str) -> Any:
+def make_input(
+    value: Any, sizes: Mapping[str, Size], opened: OpenSizes, declare: Declare, label: str, is_named: bool = False
+) -> Any:
     """Turn an example input into what the program gets: text into a tensor of that shape, data into its shape.
 
-    Integers keep their values where they have any. A named size without a number stays open.
+    Integers keep their values where they have any. A named size without a number stays open. A word without sizes that
+    is given by name is an option of the program.
     """
     if isinstance(value, str):
+        if is_named and "[" not in value:
+            return value
         text, numbers = stated_values(value)
         return _from_spec(read_spec(text, sizes, symbolic=True), numbers, opened, declare, label)
     if isinstance(value, Spec):

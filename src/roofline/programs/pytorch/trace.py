@@ -130,12 +130,11 @@ def _traced(
         optimizers = standins.find_optimizers(program)
         stack.enter_context(standins.standing_in(roots, optimizers, declare, recorder.leaves, recorder.leaf_of))
 
-        def made(value: Any, label: str) -> Any:
-            return standins.make_input(value, sizes or {}, recorder.open, declare, label)
+        def made(value: Any, label: str, is_named: bool = False) -> Any:
+            return standins.make_input(value, sizes or {}, recorder.open, declare, label, is_named)
 
         values = [made(value, f"input{i}") for i, value in enumerate(inputs)]
-        is_option = {key: isinstance(value, str) and "[" not in value for key, value in (kwargs or {}).items()}
-        named = {key: value if is_option[key] else made(value, key) for key, value in (kwargs or {}).items()}
+        named = {key: made(value, key, is_named=True) for key, value in (kwargs or {}).items()}
         floating = [tensor for tensor in tensors_in([values, named]) if tensor.is_floating_point() and tensor.is_leaf]
         for tensor in floating if input_gradients else ():
             tensor.requires_grad_()
