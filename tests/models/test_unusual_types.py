@@ -183,6 +183,8 @@ def test_forms_that_were_not_published_are_not_read() -> None:
         load({**GRIFFIN, "block_types": ["mamba"]})
     with pytest.raises(InputError, match=r"moe_layers_enum of .* is not understood"):
         load({**STEP3, "moe_layers_enum": "4-60"})
+    with pytest.raises(InputError, match="axk2 has no q_lora_rank"):  # its gates are made of the same latents
+        load({**TINY["axk2"], "q_lora_rank": None})
 
 
 def test_step_3_beside_its_tower() -> None:

@@ -209,6 +209,8 @@ def _large_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
 
 def _gated(gate: str, **more: Any) -> Any:
     def mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+        if gate == "query":
+            fields.size("q_lora_rank")  # refused where there are no latents to make gates of
         return replace(_latent(fields, shape, kind, number, attention), gate=gate, **more)
 
     return mixer
