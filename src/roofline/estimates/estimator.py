@@ -1144,7 +1144,7 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
 
 
 def _vector_run(group: tuple[OpBound, ...]) -> KernelRun:
-    """A kernel of elements; of rows where it ends in a norm or is a softmax, whose gradient has rows that are not known."""
+    """A kernel of elements; of rows where it ends in a norm or is a softmax. A gradient of softmax states no rows."""
     last = group[-1].op
     if last.kind == "norm" or (last.kind == "softmax" and "rows" in last.dims):
         return elements_run(*_moved(group), group, last.kind, "input_layernorm" if last.kind == "norm" else "")
