@@ -40,11 +40,11 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.targets import is_machine
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import Encoder
-from roofline.models.description import Block, CachedTokens, Layer, Model, shared_said
+from roofline.models.description import Block, CachedTokens, Layer, Model, RecordedBlock, shared_said
 from roofline.models.families import language_part, read_as, reader_for, type_in_name, with_defaults
 from roofline.models.fields import Fields
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight, read_quantisation
+from roofline.models.weights import read_quantisation
 from roofline.ops.masks import CAUSAL, FULL
 from roofline.quantity import format_count
 from roofline.signatures import call, spelled, takes
@@ -504,16 +504,14 @@ def _check_sections(data: Mapping[str, Any], name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters(Block):
+class Parameters(RecordedBlock):
     """All matrices together: each of ``count`` parameters serves every token once."""
 
     count: int
 
-    def weights(self) -> tuple[Weight, ...]:
-        return (Weight("", (self.count, 1)),)
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        (matrix, *beside), own = builder.read_weight(self.weights()[0])
+        builder.has("", (self.count, 1), "linear")
+        (matrix, *beside), own = builder.read_weight(builder.weights[""])
         tokens = builder.step.tokens
         out = builder.output("", *x.dims)
         work = Work.flops("matrix", own or dtypes.arithmetic([x.dtype, matrix.dtype]), 2 * tokens * self.count)

@@ -236,7 +236,7 @@ class SoundKernel(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SoundConvolutions(Block):
+class SoundConvolutions(RecordedBlock):
     """Convolutions that make a token of several frames of ``bins`` numbers, each with its activation behind. ::
 
         FLOPs = Σ over kernels of 2·rows·(taps·channels before)·channels
@@ -249,26 +249,21 @@ class SoundConvolutions(Block):
     kernels: tuple[SoundKernel, ...]
     norm: str = ""
 
-    def weights(self) -> tuple[Weight, ...]:
-        before = (self.bins, *(kernel.channels for kernel in self.kernels))
-        found = [
-            Weight(kernel.name, (kernel.channels, kernel.taps * inputs), "other")
-            for kernel, inputs in zip(self.kernels, before, strict=False)
-        ]
-        found += [Weight(f"{kernel.name}.bias", (kernel.channels,), "bias") for kernel in self.kernels if kernel.bias]
-        names = (self.norm, f"{self.norm}.bias") if self.norm else ()
-        return (*found, *(Weight(name, (self.kernels[0].channels,), "norm") for name in names))
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Several frames become a token."""
-        step, rows = builder.step, [builder.step.new]
+        step, rows, inputs = builder.step, [builder.step.new], self.bins
         for kernel in self.kernels[:0:-1]:
             rows.append(kernel.stride * rows[-1] + (0 if kernel.padded else kernel.taps - kernel.stride))
         for kernel, length in zip(self.kernels, reversed(rows), strict=True):
-            x = builder.linear(kernel.name, x, rows=step.own * length)
+            builder.has(kernel.name, (kernel.channels, kernel.taps * inputs), "other")
+            if kernel.bias:
+                builder.has(f"{kernel.name}.bias", (kernel.channels,), "bias")
+            x, inputs = builder.linear(kernel.name, x, rows=step.own * length), kernel.channels
             x = builder.elementwise(kernel.activation, (x,), f"{kernel.name}.act")
             if self.norm and kernel is self.kernels[0]:
-                x = builder.norm("layer_norm", x, self.norm, step.own, length * kernel.channels)
+                for name in (self.norm, f"{self.norm}.bias"):
+                    builder.has(name, (kernel.channels,), "norm")
+                x = builder.norm("layer_norm", x, self.norm, step.own, length * kernel.channels, scaled=False)
                 x = replace(x, dims=(step.own * length, kernel.channels))
         builder.stream = x
         return x
@@ -404,7 +399,7 @@ def with_source(model: Model, source: Size | None) -> Model:
 
 
 @dataclass(frozen=True, slots=True)
-class GridPositionEmbedding(Block):
+class GridPositionEmbedding(RecordedBlock):
     """A learned table of positions on a grid, added to the patches: ``taps`` of its rows for each patch.
 
     ``weighted`` where they are interpolated (4 taps bilinear, 16 bicubic); ``axes`` where the table has one part for
@@ -421,13 +416,11 @@ class GridPositionEmbedding(Block):
     weighted: bool = False
     axes: bool = False
 
-    def weights(self) -> tuple[Weight, ...]:
-        return (Weight("", (self.rows, self.width), "embedding"),)
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         patches = builder.step.new
         least = 2 * isqrt(patches) if self.axes and isinstance(patches, int) else patches
-        (table, *_), _ = builder.read_weight(self.weights()[0], touched=minimum(least, self.rows))
+        builder.has("", (self.rows, self.width), "embedding")
+        table, *_ = builder.read_weights("", touched=minimum(least, self.rows))
         builder.stream = builder.elementwise("add", (x, table), "")
         count = x.dims[0] * self.width * self.taps * (2 if self.weighted else 1)
         builder.mark(work=Work(dict.fromkeys(builder.ops[-1].work, count)))

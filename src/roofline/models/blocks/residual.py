@@ -111,7 +111,7 @@ class ParallelBranches(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class PositionEmbedding(Block, runs_whole=True):
+class PositionEmbedding(RecordedBlock, runs_whole=True):
     """A table of positions (or of token types) that is added to the embedding: one row for each new token.
 
     It is learned where ``trained``, else computed of sines.
@@ -121,9 +121,6 @@ class PositionEmbedding(Block, runs_whole=True):
     width: int
     trained: bool = True
 
-    def weights(self) -> tuple[Weight, ...]:
-        return (Weight("", (self.rows, self.width), "embedding"),) if self.trained else ()
-
     def active(self) -> int:
         return self.width if self.trained else 0
 
@@ -131,7 +128,8 @@ class PositionEmbedding(Block, runs_whole=True):
         if not self.trained:
             builder.stream = builder.elementwise("add", (x,), "add")
             return builder.stream
-        (table, *_), _ = builder.read_weight(self.weights()[0])
+        builder.has("", (self.rows, self.width), "embedding")
+        table, *_ = builder.read_weights("")
         new = builder.step.new
         index = Tensor(builder.path("index"), (new,), "int32", "index")
         rows = builder.output("rows", new, self.width)
@@ -415,7 +413,7 @@ class LowRankResidual(RecordedBlock, runs_whole=True):
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionResidual(Block, runs_whole=True):
+class AttentionResidual(RecordedBlock, runs_whole=True):
     """Mix the hidden state with those of earlier blocks of layers: a softmax over ``states`` of norm(state)·proj.
 
     With ``queries`` (Inkling 2) there are so many mixtures, the norm has no scale, and what is added to stays.
@@ -426,14 +424,14 @@ class AttentionResidual(Block, runs_whole=True):
     states: int
     queries: int = 0
 
-    def weights(self) -> tuple[Weight, ...]:
-        if self.queries:
-            return (Weight("query", (self.queries, self.width), "other", "fp32"),)
-        return Weight(f"{self.name}_norm", (self.width,), "norm"), Weight(f"{self.name}_proj", (1, self.width), "other")
-
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the mixture: 4 FLOPs an element for the norm, and for each mixture 2 for its score, 2 for the sum."""
         rows, several = x.dims[0], self.queries or 1
+        if self.queries:
+            builder.has("query", (self.queries, self.width), dtype="fp32")
+        else:
+            builder.has(f"{self.name}_norm", (self.width,), "norm")
+            builder.has(f"{self.name}_proj", (1, self.width))
         others = builder.output(f"{self.name}.states", rows, (self.states - 1) * self.width)
         read = [x, *([others] if self.states > 1 else []), *builder.read_weights(*builder.weights)]
         elements = rows * self.states * self.width
