@@ -91,15 +91,15 @@ def send_to_both_sides(
 ) -> list[Op]:
     """Hidden states sent to the next pipeline stage and gradients to the one before, so many ``pieces`` of each.
 
-    A link of a torus carries both at once, one each way: no direction carries more than ``chunks``, nor on a line,
-    where the last stage's go back to the first over all links, more than 2·chunks − 1. Behind switches both leave a
-    chip by the same link.
+    A link of a torus carries both at once, one each way. Two links of a ring lead away from a stage, so each carries
+    half of what it sends. On a line, where the last stage's go back to the first over all links, a direction carries
+    2·chunks − 1. Behind switches both leave a chip by the same link.
     """
     out = replace(x, ident=f"{x.ident} sent")
     sent = collective_operation("Permute", (_neighbours(axis),), nbytes, x, out, algorithm)
     if _on_torus(axis):
-        most = chunks if _closes(axis) or len(axis.segments) > 1 else 2 * chunks - 1
-        share = {key: exact_div(n * most, sum(pieces)) if key.quantity == "wire" else n for key, n in sent.work.items()}
+        most, of = (1, 2) if _closes(axis) or len(axis.segments) > 1 else (2 * chunks - 1, sum(pieces))
+        share = {key: exact_div(n * most, of) if key.quantity == "wire" else n for key, n in sent.work.items()}
         sent = replace(sent, work=Work(share))
     return [replace(sent, repeat=count) for count in pieces]
 
