@@ -258,6 +258,10 @@ MESSAGES = [
     (["formula", MATMUL, "--on", "h100", "--js", "--json"], "--json and a program are two answers; leave one of them"),
     (["formula", "llama-3-8b", "--on", "h100", "B=8"], "B= is no size of a model; sizes are options: --batch"),
     (["sweep", "llama-3-8b", "--on", "h100", "B=8"], "B= is no size of a model; sizes are options: --batch"),
+    (
+        ["sweep", "llama-3-8b", "--on", "h100:8", "--phase", "train", "--batch-tokens", "65536", "--kv", "fp8"],
+        "--kv is about serving; leave it out",
+    ),
     (["layout", "--on", "v5e:4x4"], "the tensor is missing; for instance 'bf16[B_X, D]'"),
     (
         ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8", "--draft", "2"],
