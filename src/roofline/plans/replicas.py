@@ -815,7 +815,8 @@ def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int, c
         if rate > 0:
             # where memory holds more, an engine may still admit as few as before
             counts = {min(most or before.most, after.most), 0 if most >= before.most else most}
-            more = max(largest(after, each) for each in counts)
+            alike = after.as_quick_as(before) and (not chunk or np.array_equal(after.mixed(chunk), before.mixed(chunk)))
+            more = rate if alike else max(largest(after, each) for each in counts)
             found[name] = (more / rate - 1) / (MORE - 1)
     return found
 
