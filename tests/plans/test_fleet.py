@@ -10,10 +10,12 @@ import pytest
 
 from roofline.cli import main
 from roofline.errors import InputError
+from roofline.models import load
 from roofline.models.serving import serve_bound
 from roofline.plans.answer import plan
 from roofline.plans.cost import Fleet, Trace
-from roofline.plans.replicas import Replica, corners, decode_tends_to, unloaded
+from roofline.plans.question import Limits, Load, PlanQuestion
+from roofline.plans.replicas import Replica, UnloadedReplica, corners, decode_tends_to, elasticities, unloaded
 
 ASKED = ["plan", "llama-3-8b", "--on", "h100", "--count", "1:4", "--prompt", "1024", "--output", "128"]
 
@@ -125,6 +127,15 @@ def test_a_break_even_price_makes_two_chips_equal() -> None:
     worth = found.elasticities()
     assert all(-0.02 <= value <= 3 for value in worth.values())
     assert max(worth.values()) > 0.1
+
+
+def test_a_figure_that_changes_no_time_is_worth_what_a_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 64), Limits(per_token=0.015), ("h100",), (2,))
+    tensor = Replica("h100", "bf16", 2)
+    found = elasticities(asked, tensor, 512, 0)
+    assert found["nvlink bandwidth"] == 0 < max(found.values())
+    monkeypatch.setattr(UnloadedReplica, "as_quick_as", lambda *_: False)
+    assert elasticities(asked, tensor, 512, 0) == found
 
 
 def test_a_simulation_stands_beside_the_closed_forms(capsys: pytest.CaptureFixture[str]) -> None:
