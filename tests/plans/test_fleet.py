@@ -132,10 +132,10 @@ def test_a_break_even_price_makes_two_chips_equal() -> None:
 def test_a_figure_that_changes_no_time_is_worth_what_a_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 64), Limits(per_token=0.015), ("h100",), (2,))
     tensor = Replica("h100", "bf16", 2)
-    found = elasticities(asked, tensor, 512, 0)
+    found = elasticities(asked, tensor, 512, 0, 1)
     assert found["nvlink bandwidth"] == 0 < max(found.values())
     monkeypatch.setattr(UnloadedReplica, "as_quick_as", lambda *_: False)
-    assert elasticities(asked, tensor, 512, 0) == found
+    assert elasticities(asked, tensor, 512, 0, 1) == found
 
 
 def test_a_simulation_stands_beside_the_closed_forms(capsys: pytest.CaptureFixture[str]) -> None:
