@@ -292,17 +292,13 @@ def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[SliceAxis]])
             segment_over(
                 axis.link, axis.tier, place, axis.size, topology="torus", wrap=axis.closed,
                 resource=f"{axis.link.name} {names.setdefault(axis.number, place)}",
-                cut=None if _is_whole(axis) else (axis.whole, bool(axis.ring)),
+                # an axis of symbolic or array size is never cut
+                cut=(axis.whole, bool(axis.ring)) if isinstance(axis.size, int) and axis.size != axis.whole else None,
             )
             for axis, place in zip(parts, places, strict=True)
         )  # fmt: skip
         made[name] = MeshAxis(name, size, segments)
     return made
-
-
-def _is_whole(axis: SliceAxis) -> bool:
-    """Whether this is a whole axis of the slice. An axis of symbolic or array size is never cut."""
-    return not isinstance(axis.size, int) or axis.size == axis.whole
 
 
 def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[SliceAxis]) -> dict[str, list[SliceAxis]]:

@@ -50,7 +50,7 @@ from typing import Any, NoReturn, TypeVar
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, did_you_mean, near_words, quoted, suggest
 from roofline.files import MOST_TABLES, toml_key, toml_value
-from roofline.frozen import Frozen, replace
+from roofline.frozen import Frozen, NamedTuple, replace
 from roofline.hardware.machine import (
     LINK_LEVELS,
     SLICE_RULES,
@@ -85,19 +85,16 @@ FIGURE_KEYS = ("value", "source", "basis", "note", "date", "doubt")
 DESCRIBED = "chip({…})"
 
 
-class FieldPath:
+class FieldPath(NamedTuple):
     """Where in which file: made longer on the way down, shown when something is wrong."""
 
-    __slots__ = ("file", "path", "sources")
-
-    def __init__(self, file: str, path: str, sources: Mapping[str, str]) -> None:
-        self.file = file
-        self.path = path
-        self.sources = sources
+    file: str
+    path: str
+    sources: Mapping[str, str]
 
     def at(self, *keys: object) -> FieldPath:
         """Go down to a key."""
-        return FieldPath(self.file, ".".join(filter(None, (self.path, *map(str, keys)))), self.sources)
+        return self._replace(path=".".join(filter(None, (self.path, *map(str, keys)))))
 
     def basis(self, source: str) -> str:
         """What a figure is where nobody says it: given by the caller who describes a chip, else of a data sheet."""

@@ -212,7 +212,9 @@ def rule(step: Step, context: Context) -> Op:
     is_masked = causal or window is not None
     key_parts = context.ways.get(k.labels[-3], 1) if is_masked else 1  # without a mask a part is as good as all
     aligned = not is_one(parts) and q.labels[-3] == k.labels[-3]
-    one_of_keys, one_of_values = map(_one_head, (keys, values)) if alone else (keys, values)
+    one_of_keys, one_of_values = keys, values
+    if alone:
+        one_of_keys, one_of_values = (replace(x, dims=(*x.dims[:-2], 1, x.dims[-1])) for x in (keys, values))
     done = attend(
         context.tensor(q), one_of_keys, one_of_values, context.tensor(step.output), causal=causal, window=window,
         unfused=bool(step.options.get("unfused")), compute=context.arithmetic(step), exact=context.exact,
@@ -246,10 +248,6 @@ def _note_of_parts(
     if not is_one(key_parts) and not (single and window is None):
         said += "; each chip has early and late keys, of which as many are seen on all"
     return said
-
-
-def _one_head(x: Tensor) -> Tensor:
-    return replace(x, dims=(*x.dims[:-2], 1, x.dims[-1]))
 
 
 def _seen(x: Tensor, keys: Size, length: Size) -> Tensor:

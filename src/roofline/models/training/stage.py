@@ -52,7 +52,7 @@ from roofline.models.training.passes import (
     policy,
 )
 from roofline.models.weights import join_path
-from roofline.ops.collectives.cost import cost
+from roofline.ops.collectives.cost import price_collective
 from roofline.signatures import spelled
 from roofline.sizes import Size, ceil_div, exact_div, grouped, is_one, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work, with_tensors
@@ -620,13 +620,11 @@ def _priced(
                 nbytes = dtypes.get(call.dtype).nbytes(exact_div(elements, call.parts))
             else:
                 continue
-            priced = cost(call.kind, call.axes, nbytes, algorithm=algorithm, dtype=call.dtype)
-            yield Op(
-                name=call.name, kind="collective", work=priced.work,
-                dims={"bytes": nbytes, "chips": priced.chips}, repeat=repeat,
-                where=f"{group or 'other weights'}: {call.name}", note=priced.note, group=group,
-                phase=call.phase, role=call.role,
-            )  # fmt: skip
+            made = price_collective(
+                call.name, (), (), kind=call.kind, axes=call.axes, nbytes=nbytes, algorithm=algorithm, dtype=call.dtype
+            )
+            where = f"{group or 'other weights'}: {call.name}"
+            yield replace(made, repeat=repeat, where=where, group=group, phase=call.phase, role=call.role)
 
 
 def _update(plan: StepPlan, count: Size, held: Size) -> Op:

@@ -174,9 +174,10 @@ def price_collective(
     nbytes: Size,
     algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
+    dtype: str = "",
 ) -> Op:
     """Make the operation of a collective of an array of ``nbytes``; in place, it reads and writes nothing."""
-    dtype = next((tensor.dtype for tensor in (*reads, *writes)), "")
+    dtype = dtype or next((tensor.dtype for tensor in (*reads, *writes)), "")
     found = cost(kind, axes, nbytes, algorithm=algorithm, density=density, dtype=dtype)
     dims = {"bytes": nbytes, "chips": found.chips}
     options = {"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density}

@@ -223,7 +223,9 @@ def pass_between_neighbours(
     if call.kind == "AllToAll":
         return _all_to_all(call, ways, hops, one_way) + direct_all_to_all(call)
     if call.kind == "Broadcast":
-        return _broadcast(call, ways, hops)
+        # small pieces are passed on as they arrive; on a mesh the first chip sends to all at once
+        passed = spread_hops if ways is usable_links else _around
+        return broadcast_over_tiers(call, sent_by_first(call, ways), passed, hops)
 
     def share(group: LinkGroup) -> Size:
         lanes = links_in_use([ways(segment) * more_than_one(segment.size) for segment in group.segments])
@@ -263,12 +265,6 @@ def _closes(segment: AxisSegment) -> Size:
     n = segment.size
     wrap = segment.wrap * 1
     return wrap if segment.wrap is True or is_symbol(n) else maximum(wrap, 1 - minimum(1, abs(n - 2)))
-
-
-def _broadcast(call: CollectiveCall, ways: OfSegment, hops: OfSegment) -> Work:
-    """Pass on small pieces as they arrive; on a mesh the first chip sends to all at once."""
-    passed = spread_hops if ways is usable_links else _around
-    return broadcast_over_tiers(call, sent_by_first(call, ways), passed, hops)
 
 
 def sent_by_first(call: CollectiveCall, ways: OfSegment) -> Callable[[LinkGroup, AxisSegment], Size]:
@@ -703,11 +699,6 @@ def _gathered(call: CollectiveCall) -> Work:
     return exchange_directly(call, lambda group: exact_div(sent * (group.chips - group.below), call.chips))
 
 
-def _whole_partials(call: CollectiveCall) -> Work:
-    """Gather the partial sums of all chips, N·V bytes, and add them up on each."""
-    return _gathered(call._replace(kind="AllGather", nbytes=call.nbytes * call.chips))
-
-
 def _permuted(call: CollectiveCall) -> Work:
     """Send to the next chip; on a line the message of the last chip goes back over all links.
 
@@ -752,7 +743,8 @@ def _tree_broadcast(call: CollectiveCall) -> Work:
 _COUNTS = {
     "AllGather": _gathered,
     "ReduceScatter": _gathered,
-    "AllReduce": _whole_partials,
+    # the partial sums of all chips, N·V bytes, are gathered and added up on each
+    "AllReduce": lambda call: _gathered(call._replace(kind="AllGather", nbytes=call.nbytes * call.chips)),
     "AllToAll": direct_all_to_all,
     "Permute": _permuted,
     "Send": _sent,
@@ -844,9 +836,11 @@ def _stops(call: CollectiveCall) -> dict[str, Size]:
 def _multicast(call: CollectiveCall) -> Work:
     """Broadcast once over each tier, by its switches where they multicast; a switch passes data on to the next."""
     stops = _stops(call)
+    # a switch passes data on to the next, so no link of a chip is crossed again
     groups = tuple(
-        group._replace(segments=_passed_on(group)) if call.in_switch(group) else group for group in call.groups
-    )
+        each._replace(segments=tuple(replace(segment, nested=False) for segment in each.segments))
+        if call.in_switch(each) else each for each in call.groups
+    )  # fmt: skip
 
     def gathered(segment: AxisSegment) -> Size:
         return pass_hops(segment) * stops[segment.link]
@@ -856,11 +850,6 @@ def _multicast(call: CollectiveCall) -> Work:
 
     sent = sent_by_first(call, usable_links)
     return broadcast_over_tiers(call._replace(groups=groups), sent, passed, gathered)
-
-
-def _passed_on(group: LinkGroup) -> tuple[AxisSegment, ...]:
-    """Segments as not nested: a switch passes data on to the next, so no link of a chip is crossed again."""
-    return tuple(replace(segment, nested=False) for segment in group.segments)
 
 
 def _fewer_axes(outside: int) -> Fits:

@@ -416,10 +416,6 @@ def _named(step: Step, labels: Sequence[str], summed: Sequence[str] = (), statis
     return found
 
 
-def _contraction(step: Step) -> list[Loop]:
-    return _named(step, [label for shape in step.inputs for label in shape.labels], step.contracted)
-
-
 def _apart(step: Step) -> list[Loop]:
     """Loops of an operation that treats entries separately: the labels of the result that it does not work along.
 
@@ -536,7 +532,7 @@ def _embedding(step: Step) -> list[Loop]:
 
 
 _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
-    "contraction": _contraction,
+    "contraction": lambda step: _named(step, [label for x in step.inputs for label in x.labels], step.contracted),
     "reduction": _reduction,
     "norm": _norm,
     "sort": _top,
