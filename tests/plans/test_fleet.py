@@ -14,8 +14,9 @@ from roofline.models import load
 from roofline.models.serving import serve_bound
 from roofline.plans.answer import plan
 from roofline.plans.cost import Fleet, Trace
+from roofline.plans.load import ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
-from roofline.plans.replicas import Replica, UnloadedReplica, corners, decode_tends_to, elasticities, unloaded
+from roofline.plans.replicas import Replica, corners, decode_tends_to, elasticities, unloaded
 
 ASKED = ["plan", "llama-3-8b", "--on", "h100", "--count", "1:4", "--prompt", "1024", "--output", "128"]
 
@@ -129,13 +130,22 @@ def test_a_break_even_price_makes_two_chips_equal() -> None:
     assert max(worth.values()) > 0.1
 
 
-def test_a_figure_that_changes_no_time_is_worth_what_a_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 64), Limits(per_token=0.015), ("h100",), (2,))
-    tensor = Replica("h100", "bf16", 2)
-    found = elasticities(asked, tensor, 512, 0, 1)
-    assert found["nvlink bandwidth"] == 0 < max(found.values())
-    monkeypatch.setattr(UnloadedReplica, "as_quick_as", lambda *_: False)
-    assert elasticities(asked, tensor, 512, 0, 1) == found
+@pytest.mark.parametrize(
+    ("load_of_it", "limits", "chunk", "tensor", "worthless"),
+    [
+        (Load(4, 1024, 64), Limits(per_token=0.015), 512, 2, "nvlink bandwidth"),
+        (Load(40, 32, 1), Limits(first_token=0.03), 0, 1, "hbm capacity"),  # a higher peak: more prompts a step
+    ],
+)
+def test_a_figure_that_changes_no_time_is_worth_what_a_search_finds(
+    load_of_it: Load, limits: Limits, chunk: int, tensor: int, worthless: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = PlanQuestion(load("llama-3-8b"), load_of_it, limits, ("h100",), (tensor,))
+    replica = Replica("h100", "bf16", tensor)
+    found = elasticities(asked, replica, chunk, 0, 1)
+    assert found[worthless] == 0 < 0.5 < max(found.values())
+    monkeypatch.setattr(ServerTimes, "takes_as_long_as", lambda *_: False)
+    assert elasticities(asked, replica, chunk, 0, 1) == found
 
 
 def test_a_simulation_stands_beside_the_closed_forms(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ import numpy as np
 
 from roofline.answers import attributes
 from roofline.errors import InputError
-from roofline.frozen import dataclass, kept, once, replace
+from roofline.frozen import dataclass, fields, kept, once, replace
 from roofline.models.description import Model
 from roofline.models.serving.speculation import check_acceptance, check_draft, expected_tokens
 from roofline.plans.queueing import (
@@ -370,6 +370,10 @@ class ServerTimes:
         most = min(most, self.most)
         kept = {name: getattr(self, name)[: most + 1] for name in ("step", "service", "stall")}
         return replace(self, **kept)
+
+    def takes_as_long_as(self, other: ServerTimes) -> bool:
+        """Whether all times are the same, and so are those of a request under any load."""
+        return all(np.array_equal(getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
 
     def one_of(self, copies: int) -> ServerTimes:
         """The server as one of so many that requests go to at random: each sees c²/r + 1 − 1/r (renewals thinned).

@@ -801,10 +801,11 @@ def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int, c
     if isinstance(before, str) or before.most < 1:
         return {}
 
-    def largest(times: UnloadedReplica, at_once: int) -> float:
-        return largest_rate_within(times, times.server(chunk, most=at_once).one_of(copies))
+    def server(times: UnloadedReplica, at_once: int) -> ServerTimes:
+        return times.server(chunk, most=at_once).one_of(copies)
 
-    rate = largest(before, 0 if most >= before.most else most)
+    own = server(before, 0 if most >= before.most else most)
+    rate = largest_rate_within(before, own)
     found: dict[str, float] = {}
     for name, figure, value in _figures(asked, replica):
         given = figures_of(replica.target, asked.chips, asked.options).get("set", {})
@@ -815,8 +816,9 @@ def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int, c
         if rate > 0:
             # where memory holds more, an engine may still admit as few as before
             counts = {min(most or before.most, after.most), 0 if most >= before.most else most}
-            alike = after.as_quick_as(before) and (not chunk or np.array_equal(after.mixed(chunk), before.mixed(chunk)))
-            more = rate if alike else max(largest(after, each) for each in counts)
+            others = [server(after, each) for each in counts]
+            alike = after.lag == before.lag and all(each.takes_as_long_as(own) for each in others)
+            more = rate if alike else max(largest_rate_within(after, each) for each in others)
             found[name] = (more / rate - 1) / (MORE - 1)
     return found
 
