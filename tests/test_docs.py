@@ -134,7 +134,6 @@ def test_the_check_for_tables_can_fail() -> None:
     assert broken_tables("# T\n\n| a |\n|---|\n| 1 |\n\n| 2 |\n") == ["| 2 |"]
 
 
-@pytest.mark.skipif("ROOFLINE_LONG" not in os.environ, reason="fits constants")
 def test_constants_of_the_page_are_those_that_its_runs_give(folder: Path) -> None:
     page = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
     (shown,) = (block.lines for block in blocks(page) if block.lines[0].startswith("$ roofline calibrate"))
