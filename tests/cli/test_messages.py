@@ -439,8 +439,9 @@ FILES = [
             ("constants = [3]", " is no table; [[constants]]"),
             (RECORD, " has no values; [constants.values]"),
             (f"{RECORD}[constants.values]\nhost_time = true", ": host_time is True; a number from "),
-            (f"{RECORD}[constants.values]\nx = 1", ": eager_kernel has no constant 'x'; constants are: host_time"),
-            (f"{RECORD}[constants.values]", " lacks host_time; eager_kernel has host_time"),
+            (f"{RECORD}[constants.values]\nx = 1", ": eager_kernel has no constant 'x'; constants are: host_time; "
+             "roofline calibrate makes a file of another version anew"),
+            (f"{RECORD}[constants.values]", " lacks host_time; eager_kernel has host_time; roofline calibrate makes"),
             (f"{RECORD}policy = 'x'\n{VALUES}", ": policy 'x'; one of "),
             (f"{RECORD}edges = ['x']\n{VALUES}", ": edges is ['x']; numbers, up to 1e30"),
             (f"{RECORD}interval = [[2, 1]]\n{VALUES}", ": interval is [[2, 1]]; pairs of a low and a high end"),

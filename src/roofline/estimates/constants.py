@@ -303,6 +303,10 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     )  # fmt: skip
 
 
+#: What helps a file that another version made, whose models had other constants.
+_ANEW = "roofline calibrate makes a file of another version anew"
+
+
 def _values(values: Any, model: KernelModel, where: str) -> dict[str, float]:
     """The constants of a model, each within its range."""
     if not isinstance(values, Mapping):
@@ -310,14 +314,14 @@ def _values(values: Any, model: KernelModel, where: str) -> dict[str, float]:
     known = {constant.name: constant for constant in model.constants}
     for name, value in values.items():
         if name not in known:
-            hint = suggest(name, known, what="constants")
+            hint = f"{suggest(name, known, what='constants')}; {_ANEW}"
             raise InputError(f"{where}: {model.name} has no constant {name!r}", hint=hint)
         low, high = known[name].low, known[name].high
         if isinstance(value, bool) or not isinstance(value, int | float) or not low * 0.999 <= value <= high * 1.001:
             raise InputError(f"{where}: {name} is {quoted(value)}", hint=f"a number from {low:g} to {high:g}")
     missing = [name for name in known if name not in values]
     if missing:
-        raise InputError(f"{where} lacks {missing[0]}", hint=f"{model.name} has {', '.join(known)}")
+        raise InputError(f"{where} lacks {missing[0]}", hint=f"{model.name} has {', '.join(known)}; {_ANEW}")
     return {name: value + 0.0 for name, value in values.items()}  # -0.0 is 0.0
 
 
