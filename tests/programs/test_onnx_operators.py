@@ -514,6 +514,21 @@ def test_attention_counts_the_scores_that_a_mask_in_the_file_lets_through(mask, 
     assert (ours.flops("all"), ours.bytes() - mask.nbytes) == (theirs.flops("all"), theirs.bytes() - known.nbytes)
 
 
+@pytest.mark.parametrize("is_causal", [0, 1])
+@pytest.mark.parametrize("rows", [1, 96])
+def test_a_mask_in_the_file_stands_beside_an_open_number_of_queries(rows, is_causal):
+    """A mask of one row counts. Beside a causal one, or with more rows, it is not looked at."""
+
+    def macs(mask):
+        heads = {"q": (2, 4, "S", 8), "k": (2, 2, 96, 8), "v": (2, 2, 96, 8)}
+        constants = {} if mask is None else {"mask": mask}
+        return _node("Attention", heads, constants=constants, opset=23, is_causal=is_causal).macs()
+
+    mask = np.broadcast_to(np.arange(96) < 60, (rows, 96))
+    opened, whole = macs(mask), macs(None)
+    assert opened == (whole if rows > 1 or is_causal else 2 * 4 * 60 * 2 * 8 * whole.free_symbols.pop())
+
+
 @pytest.mark.parametrize(("dims", "more"), [((2, 4, 5, 16), {}), ((2, 5, 64), {"num_heads": 4})])
 def test_of_each_head_as_much_is_turned_as_the_tables_hold(dims, more):
     for width in (8, 3):

@@ -380,7 +380,8 @@ def attended(asked: Asked, causal: bool = False, shown: Any = None) -> Iterator[
     """
     (queries, keys, values, *masks), out = asked.ins, asked.outs[0]
     seen: Callable[[Edges], Any] | None = None
-    if shown is not None and shown.ndim > 1 and shown.shape[-1] == keys[-2]:
+    is_open = causal and is_symbol(queries[-2])
+    if shown is not None and shown.ndim > 1 and shown.shape[-1] == keys[-2] and not is_open:
         chosen = shown.reshape(-1, *shown.shape[-2:]).any(0)
         if causal:
             chosen = np.tril(np.broadcast_to(chosen, (queries[-2], keys[-2])))

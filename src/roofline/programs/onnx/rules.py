@@ -37,7 +37,7 @@ from roofline.programs.pytorch.registry import OPTIMIZERS
 from roofline.programs.pytorch.rules.sequences import with_mask
 from roofline.programs.rule_table import levels_of
 from roofline.programs.tensor_parts import edges_of_places, once_each, part_name
-from roofline.sizes import Size, exact_div, floor_div, is_zero, maximum, minimum, product
+from roofline.sizes import Size, exact_div, floor_div, is_symbol, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -184,7 +184,7 @@ def _attend(
     mask, S, length = mask_of(sizes, kept, causal, window), sizes.q_length, kept + sizes.kv_length
     apart = is_plain and is_zero(kept) and len({tensor.ident for tensor in call.read(0, 1, 2)}) == 3
     whole = sizes._replace(kv_length=length, pairs=sizes.batch * sizes.heads * mask.pairs(S, length))
-    if shown is not None and shown.ndim > 1 and shown.shape[-1] == length:
+    if shown is not None and shown.shape[-2:] in ((1, length), (S, length)) and not (causal and is_symbol(S)):
         if causal:
             shown = np.tril(np.broadcast_to(shown, (*shown.shape[:-2], S, length)), kept)
         every = sizes.batch * sizes.heads * S * length
