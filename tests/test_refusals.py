@@ -330,7 +330,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: roofline.plan(DENOISER, **ASKED),
-        "which does not decode; output=1: a load of passes, prompt and answer together as the prompt",
+        "which does not decode; output=1 plans for passes, with prompt and answer together as the prompt",
     ),
     (lambda: _mixture(model_type="rwkv7"), "model_type 'rwkv7' has layers that are not modelled"),
     (lambda: _mixture(model_type="hunyuan_v1_moe", num_shared_expert=2), "has not one shared expert; that is not read"),

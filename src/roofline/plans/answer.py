@@ -940,7 +940,7 @@ def plan(
     block = options.get("kv_block") or BLOCK_TOKENS
     described = served_model(described, options)
     if isinstance(output, int | float) and output > 1:
-        hint = f"{spelled('output', 1)}: a load of passes, prompt and answer together as the prompt"
+        hint = f"{spelled('output', 1)} plans for passes, with prompt and answer together as the prompt"
         check_decodes(described, hint)
     if estimate is not None:
         refuse_unmeasured(described)
