@@ -271,6 +271,17 @@ def test_labels_of_known_lengths(reduction, labels):
         assert forward[-1].writes[0].elements == real.numel()
 
 
+def test_labels_of_known_lengths_without_a_module():
+    """Lengths and the rest of ``torch.ctc_loss`` may be left out or given by name."""
+    targets, lengths = torch.ones(2, 4, dtype=torch.long), (torch.tensor([10, 10]), torch.tensor([4, 4]))
+    named = dict(zip(("input_lengths", "target_lengths"), lengths, strict=True))
+    for known in ({}, {"reduction": 1}):
+        whole = trace(lambda x, known=known: torch.ctc_loss(x, targets, *lengths, **known), "fp32[10, 2, 20]")
+        by_name = trace(lambda x, known=known: torch.ctc_loss(x, targets, **named, **known), "fp32[10, 2, 20]")
+        assert whole.flops("all") == by_name.flops("all") >= whole.only(name="ctc_loss").flops("all") == 13 * 2 * 10 * 9
+    assert trace(lambda x: torch.ctc_loss(x, targets, [10, 10], [4, 4]), "fp32[10, 2, 20]").complete
+
+
 @pytest.mark.parametrize("given", [
     {}, {"hop_length": 8, "window": torch.hann_window(12), "win_length": 12}, {"length": 190}, {"normalized": True},
 ])  # fmt: skip
@@ -293,6 +304,8 @@ def test_functions_that_refuse_some_values_are_taken_to_be_given_others():
     plain = trace(torch.cov, "fp32[8, 64]")
     weighted = trace(lambda x, often, w: torch.cov(x, fweights=often, aweights=w), "fp32[8, 64]", "int64[64]", weights)
     assert plain.macs() == weighted.macs() == 8 * rows
+    method = trace(lambda x, w: x.cov(aweights=w), "fp32[8, 64]", weights)
+    assert method.macs() == 8 * rows
     assert weighted.bytes("minimal") == 4 * (rows + 64 + 64) + 8 * 64
     step = trace(lambda x, w: torch.cov(x, aweights=w), "fp32[8, 64]", weights, input_gradients=True)
     assert step.macs() == 3 * 8 * rows

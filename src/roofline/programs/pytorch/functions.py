@@ -447,7 +447,7 @@ def _moved(recorder: Recorder, name: str, x: Any, shape: Sequence[int], amount: 
     return run_whole(recorder, WholeOperation([(shape, x.dtype)], forward, backward), [x])[0]
 
 
-@function(F.gaussian_nll_loss, torch.cov, torch._VF.stft, torch._VF.istft)
+@function(F.gaussian_nll_loss, torch.cov, torch.Tensor.cov, torch._VF.stft, torch._VF.istft)
 def checked(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Functions that refuse some values, which they look at: none is refused. Windows go in as shapes."""
     inner = opened(func)
@@ -461,14 +461,19 @@ def checked(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str
 @function(torch.ctc_loss)
 def ctc_loss(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Lengths that are known go in as numbers, which PyTorch looks at; a mean is of losses over lengths of targets."""
-    lengths, (blank, reduction, *rest) = args[2:4], args[4:]
-    if any(isinstance(each, torch.Tensor) and not recorder.known(each) for each in lengths):
+    names = ("log_probs", "targets", "input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
+    given = {"blank": 0, "reduction": 0, "zero_infinity": False} | dict(zip(names, args, strict=False)) | kwargs
+    scores, targets, *lengths, blank, reduction, zeroed = map(given.get, names)
+    if not all(
+        recorder.known(each) if isinstance(each, torch.Tensor) else isinstance(each, list | tuple) for each in lengths
+    ):
         return NotImplemented
     with outside():
         steps, labels = (torch.as_tensor(each).reshape(-1).tolist() for each in lengths)
     if reduction != 1:
-        return NotImplemented if (steps, labels) == lengths else func(*args[:2], steps, labels, *args[4:])
-    losses = func(*args[:2], steps, labels, blank, 0, *rest)
+        is_plain = [steps, labels] == lengths
+        return NotImplemented if is_plain else func(scores, targets, steps, labels, blank, reduction, zeroed)
+    losses = func(scores, targets, steps, labels, blank, 0, zeroed)
     return (losses / torch.tensor(labels, dtype=losses.dtype).clamp(min=1)).mean()
 
 
