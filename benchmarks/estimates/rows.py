@@ -554,9 +554,9 @@ def stated_for(group: Group) -> str:
 
 
 def same_kernels(group: Group) -> str:
-    """Whose kernels all libraries run on a chip: those whose tiles code states, or cuBLAS's; empty of others.
+    """Kernels that several libraries run: those whose tiles code states, or cuBLAS's; empty where each has its own.
 
-    vLLM, SGLang and TensorRT-LLM leave products in half precision to cuBLAS, whose kernels each generation has its own.
+    vLLM, SGLang and TensorRT-LLM leave products in half precision to cuBLAS, which has other kernels for each generation.
     """
     if stated_for(group):
         return "stated"

@@ -277,8 +277,8 @@ def quantised_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = 
 _OF_PRODUCT = tuple(name for name in SHAPES if name != BESIDE)
 _WITH_QUANTISER = (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE))
 
-#: Which constants of products each library has of its own, where it leaves them to cuBLAS: rates, the start, and both
-#: caches, as operands are used again as its benchmark does it. Waves are the kernel's.
+#: Constants of products that are a library's, also where cuBLAS runs them: rates, the start, and both shares of the
+#: cache, as each benchmark uses its buffers again in its own way. The others are the kernel's.
 OF_LIBRARY = (
     *("compute_efficiency", "memory_efficiency", "launch_time", "core_l2_rate"),
     *("activation_cache_share", "weight_cache_share"),

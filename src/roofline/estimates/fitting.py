@@ -226,8 +226,9 @@ def fit_together(
     counts: Sequence[Any] = (),
     widths: Any = None,
 ) -> list[Fitted]:
-    """Move the free constants of all groups together to where residuals are least; a group, or its rows, ``counts``.
+    """Move the free constants of all groups together to where residuals are least.
 
+    ``counts`` are weights, one for each group: a number, or an array with one for each of its rows.
     ``widths`` are how far each constant may be from its start, as a logarithm, at the price of one row.
     """
     from scipy.optimize import least_squares

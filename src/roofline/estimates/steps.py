@@ -11,7 +11,7 @@ gap stands in place of what starts a kernel that runs alone, which is no part of
 latency of its messages, and that of experts, which are several kernels. B is the batch of one copy, no more than its
 keys and values leave room for in nine tenths of the memory: further requests wait. A request waits for the prefills of
 the others. A mean decode step has half of its answer behind it, and prefill is of one sequence. Its S tokens come as
-text, and no graph holds its kernels: the host starts L of them, the several of which experts consist each by itself.
+text, and no graph holds its kernels: the host starts L of them one by one, ten for the experts of a layer.
 TTFT under load is queueing, and no estimate's matter.
 
 Without a graph (eager) the host starts each kernel by itself: a pass takes no less than K · host_time.

@@ -127,11 +127,9 @@ class OpenSizes:
 
     def plain_tensor(self, tensor: Tensor) -> Tensor:
         """The tensor with every size a number or a formula."""
-        return (
-            tensor
-            if not self
-            else replace(tensor, dims=tuple(map(self.plain, tensor.dims)), touched=self.plain(tensor.touched))
-        )
+        if not self:
+            return tensor
+        return replace(tensor, dims=tuple(map(self.plain, tensor.dims)), touched=self.plain(tensor.touched))
 
 
 class _Shapes(ShapeEnv):  # type: ignore[misc]
