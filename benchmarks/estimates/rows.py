@@ -556,7 +556,7 @@ def stated_for(group: Group) -> str:
 def same_kernels(group: Group) -> str:
     """Kernels that several libraries run: those whose tiles code states, or cuBLAS's; empty where each has its own.
 
-    vLLM, SGLang and TensorRT-LLM leave products in half precision to cuBLAS, which has other kernels for each generation.
+    vLLM, SGLang and TensorRT-LLM leave products in half precision to cuBLAS. It has other kernels on each generation.
     """
     if stated_for(group):
         return "stated"
