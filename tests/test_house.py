@@ -52,6 +52,16 @@ def test_a_bound_of_plain_numbers_loads_nothing_heavy() -> None:
     assert done.stdout.split() == []  # on one chip nothing is sent
 
 
+@pytest.mark.parametrize(
+    "asked", [("bound", "bf16[64, 64] * bf16[64, 64]", "--on", "v5e"), ("llm", "llama-2-7b", "--on", "h100")]
+)
+def test_a_command_that_draws_nothing_loads_no_charts(asked: tuple[str, ...]) -> None:
+    code = f"import sys; from roofline.cli import main; main({list(asked)!r}); print(*sys.modules, file=sys.stderr)"
+    loaded = set(python(code).stderr.split())
+    assert "roofline.cli.output" in loaded
+    assert not {"roofline.charts", "roofline.web.report", "numpy"} & loaded
+
+
 def test_a_command_that_ends_looks_for_no_cycles_in_what_it_loaded() -> None:
     code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count()));"
     code += "from roofline.cli import run; run()"

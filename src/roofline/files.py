@@ -37,6 +37,9 @@ from typing import Any, BinaryIO
 
 from roofline.errors import InputError, quoted
 
+#: Endings of pictures.
+PICTURES = (".svg", ".png", ".pdf")
+
 #: The most bytes of a file by its kind, unpacked. The largest published configuration has 2 MB.
 MOST_BYTES = {
     "configuration": 16_000_000,

@@ -32,14 +32,11 @@ from roofline.charts import drawing, terminal
 from roofline.charts.drawing import THEMES
 from roofline.charts.specification import Specification
 from roofline.errors import InputError, quoted, suggest
-from roofline.files import check_place
+from roofline.files import PICTURES, check_place
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.quantity import in_a_row
 from roofline.signatures import check_methods
-
-#: File endings a chart can be saved under.
-FORMATS = ("svg", "png", "pdf")
 
 #: The smallest picture, in pixels, whose title and ticks still have room.
 SMALLEST, LARGEST = (320, 240), 100_000
@@ -149,11 +146,11 @@ def charts_of(subject: str) -> dict[str, Callable[..., Chart]]:
 def chart_path(path: str | os.PathLike[str]) -> str:
     """The path as text; raises where no chart can be saved there."""
     text = os.fspath(path)
-    ending = os.path.splitext(text)[1].lower().lstrip(".")
-    if ending not in FORMATS:
-        wrong = f"a chart cannot be saved as .{ending}" if ending else f"{text!r} has no ending that says a format"
-        table = "; roofline sweep writes tables" if ending in ("csv", "parquet") else ""
-        raise InputError(wrong, hint=f"end the name in .{', .'.join(FORMATS[:-1])} or .{FORMATS[-1]}{table}")
+    ending = os.path.splitext(text)[1].lower()
+    if ending not in PICTURES:
+        wrong = f"a chart cannot be saved as {ending}" if ending else f"{text!r} has no ending that says a format"
+        table = "; roofline sweep writes tables" if ending in (".csv", ".parquet") else ""
+        raise InputError(wrong, hint=f"end the name in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}{table}")
     check_place(text)
     return text
 

@@ -52,6 +52,7 @@ from roofline.cli.output import (
     wrote,
 )
 from roofline.errors import InputError
+from roofline.files import PICTURES
 from roofline.formulas.printers import PRINTED
 from roofline.hardware.targets import open_shape
 from roofline.quantity import format_percent, whole_number
@@ -359,8 +360,6 @@ def sweep_command(
 
 def _is_drawn(output: str | None) -> bool:
     """Whether an answer that goes there may be a picture: one is drawn in a terminal too."""
-    from roofline.web.report import PICTURES
-
     return output is None or os.path.splitext(output)[1].lower() in PICTURES
 
 

@@ -37,7 +37,7 @@ import click
 from roofline.cli.command import WORDS, Command, Option, word_of
 from roofline.cli.option_table import LOOK, keep_look, option
 from roofline.errors import InputError
-from roofline.files import check_place, write_text
+from roofline.files import PICTURES, check_place, write_text
 from roofline.formulas.printers import PRINTED
 from roofline.frozen import NamedTuple
 from roofline.progress import watched
@@ -95,8 +95,6 @@ def kept_for() -> str | None:
 
 def is_drawn() -> bool:
     """Whether what is shown goes to a picture."""
-    from roofline.web.report import PICTURES
-
     return kept_for() in PICTURES
 
 
@@ -471,8 +469,6 @@ _PICTURED = ("bound", "chips", "comm", "model", "profile", "run", "solve", "swee
 def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     """Keep how a picture looks for whoever draws it, and the title of a page; without one it says nothing."""
     if value:
-        from roofline.web.report import PICTURES
-
         titled = parameter.name == "title"
         endings = (*PICTURES, ".html") if titled else PICTURES
         if not any(each.lower().endswith(endings) for each in context.meta.get(WORDS, ())):
@@ -482,9 +478,9 @@ def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> 
 
 
 def _any(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    from roofline.web.report import check_ending
-
     if value is not None:
+        from roofline.web.report import check_ending
+
         if not (_prints(context.command) and value.lower().endswith(tuple(each.ending for each in PRINTED.values()))):
             check_ending(value, of_chip=context.command.name == "chips")  # before any work is done
         check_files((), (value,))
@@ -504,8 +500,6 @@ def _page_or(before: Callable[..., Any] | None) -> Callable[..., Any]:
 
 def data_or_picture(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The answer (.json, .txt) and its table (.csv) go the common road, a picture the command's own."""
-    from roofline.web.report import PICTURES
-
     if value is None or value.lower().endswith(PICTURES):
         check_files((value,))
         return value
@@ -595,7 +589,7 @@ def _opening(shown: Any) -> list[Any]:
 
 def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     """Write what a command said; a page also says by which words."""
-    from roofline.web.report import PICTURES, picture_of, save_data, save_shown
+    from roofline.web.report import picture_of, save_data, save_shown
 
     lacks = ""
     if found.programs:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from roofline.answers import Answer, chosen_table, with_units
 from roofline.errors import InputError, load_extra, quoted, suggest
-from roofline.files import check_place, replaced, write_text
+from roofline.files import PICTURES, check_place, replaced, write_text
 from roofline.lazy import np
 from roofline.meanings import attribute_meant
 from roofline.quantity import EQUAL, agree, format_amount, format_number, in_a_row
@@ -78,7 +78,7 @@ UNITS = {
 SHOWN = 40
 
 #: Endings of files that hold a table as it is shown or drawn, not its numbers.
-PICTURED = (".svg", ".png", ".pdf", ".txt")
+PICTURED = (*PICTURES, ".txt")
 
 #: How each kind of remark under a table looks.
 REMARKS: dict[str, Tone] = {

@@ -34,10 +34,8 @@ from math import gcd, prod
 from operator import gt, le, lt
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from roofline.frozen import replace
-from roofline.lazy import sympy
+from roofline.lazy import np, sympy
 from roofline.ops.pricing import Reach
 from roofline.programs.tensor_parts import Edges, Stretches, places_together
 from roofline.sizes import Size, is_surely, is_symbol, is_zero, maximum, minimum, product, symbol

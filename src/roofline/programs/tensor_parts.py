@@ -41,12 +41,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from math import prod
 from types import MappingProxyType
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
+from roofline.lazy import np
 from roofline.ops.basic import UNKNOWN
 from roofline.sizes import Size, ceil_div, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
@@ -140,7 +139,7 @@ def places_together(regions: Sequence[Stretches]) -> int:
 
 
 #: Places in each cell, and the cells of each region.
-_Cells = tuple[np.ndarray[Any, Any], list[Any]]
+_Cells: TypeAlias = "tuple[np.ndarray[Any, Any], list[Any]]"
 
 
 def _boxes(regions: Sequence[Stretches]) -> _Cells | None:

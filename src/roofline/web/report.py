@@ -48,7 +48,7 @@ from roofline.bounds.comparison import SideBySide
 from roofline.charts import drawing
 from roofline.charts.answer_charts import pictures
 from roofline.errors import InputError, RooflineError
-from roofline.files import write_text
+from roofline.files import PICTURES, write_text
 from roofline.formulas.compiled import ValidRange
 from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
@@ -388,9 +388,6 @@ def _function(formula: Formula) -> str:
 
 #: What the page may do: nothing but run its own script, under its own style.
 _POLICY = "default-src 'none'; img-src data: blob:; base-uri 'none'; form-action 'none'"
-
-#: Endings of pictures.
-PICTURES = (".svg", ".png", ".pdf")
 
 #: The ending of a machine file, which a chip alone is saved as.
 MACHINE_FILE = ".toml"
