@@ -1179,6 +1179,7 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: roofline.comm("AllReduce_X(bf16[8])", on="h100:8", dtype="fp8"), "dtype= is of bytes, and a line says i"),
     (lambda: roofline.sweep(LLAMA, "train", on="h100:8", tokens=1e12), "tokens= is of a budget, and this is a step"),
+    (lambda: roofline.formula(LLAMA, "train", on="h100:8", kv="fp8"), "kv= is of serving, and this is training"),
     (
         lambda: roofline.train(LLAMA, **TRAINED, data=8, zero=1),
         "zero= says nothing where fsdp is 1: no chips share a copy; fsdp=8 in place of data=8 shares over the cop",

@@ -260,7 +260,7 @@ MESSAGES = [
     (["sweep", "llama-3-8b", "--on", "h100", "B=8"], "B= is no size of a model; sizes are options: --batch"),
     (
         ["sweep", "llama-3-8b", "--on", "h100:8", "--phase", "train", "--batch-tokens", "65536", "--kv", "fp8"],
-        "--kv is about serving; leave it out",
+        "--kv is of serving, and this is training; leave it out",
     ),
     (["layout", "--on", "v5e:4x4"], "the tensor is missing; for instance 'bf16[B_X, D]'"),
     (

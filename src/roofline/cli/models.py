@@ -118,7 +118,6 @@ def _pixels(text: str) -> tuple[int, int]:
 
 
 _TRAINED = ("batch_tokens", "sequence", *OF_TRAINING.names)
-_SERVED_ALONE = {"activations", "kv", "kv_parallel", "balance", *SERVED.names} - {"lora"}
 
 
 def without_model(options: dict[str, Any], *also: str) -> None:
@@ -151,9 +150,6 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
         if options.pop(name) is not None:
             raise InputError(f"--{name.rstrip('_')} is about raw work, and this is a model", hint="leave it out")
     arguments |= STORED.arguments(options) | SERVED.arguments(options)
-    served = next((name for name in arguments if name in _SERVED_ALONE), None) if phase == "train" else None
-    if served is not None:
-        raise InputError(f"--{served.replace('_', '-')} is about serving", hint="leave it out")
     conventions = convention_arguments(options)
     for name in conventions:
         if name not in (*OF_OPERATIONS, "algorithm", "compute"):

@@ -100,8 +100,8 @@ TRAINING: Rules = {
 }
 #: Options of a budget, which say nothing of a step.
 OF_A_BUDGET = ("price", "power", "tokens", "mfu")
-#: Options of what is served and where it lies that training has not.
-OF_SERVING = ("source", "adapters", "kv_block", "host_layers", "host_kv")
+#: Options of what is served, and where and in which formats it lies, that training has not.
+OF_SERVING = ("activations", "kv", "kv_parallel", "balance", "source", "adapters", "kv_block", "host_layers", "host_kv")
 
 
 def refuse_idle(options: Mapping[str, Any], rules: Rules, model: Model | None = None, *more: Mapping[str, Any]) -> None:
