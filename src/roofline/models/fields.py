@@ -165,7 +165,8 @@ class Fields:
         """Refuse a field that is there with another value than the one that is read."""
         for field, value in usual.items():
             if self.get(field, value) != value:
-                raise InputError(f"{field} of {self.name} is {quoted(self.get(field))}", hint="that is not read")
+                wrong = f"{field} of {self.name} is {quoted(self.get(field))}"
+                raise InputError(wrong, hint=f"only {quoted(value)} is read")
 
     def not_understood(self, field: str, hint: str) -> InputError:
         """The error of a field whose value means nothing that is known."""
