@@ -462,7 +462,7 @@ def _dealt_out(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
         yield _with(asked, f"kv parallel {shared}", reason, kv_parallel=shared)
 
 
-def _parts(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
+def _micro_batches(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """The number of micro-batches, or of chunks of a prompt, with which stages are done first, where none is given."""
     stages = asked.ways(before.machine).pipeline
     if stages == 1 or "microbatches" in asked.arguments:
@@ -494,7 +494,7 @@ Adviser = Callable[[StepQuestion, Bound], Iterator[Proposal[Bound]]]
 
 #: What to try behind a format that the chip's matrix unit has.
 ADVISERS: tuple[Adviser, ...] = (
-    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _machine, _ways, _dealt_out, _parts,
+    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _machine, _ways, _dealt_out, _micro_batches,
     _on_the_chip,
 )  # fmt: skip
 

@@ -420,7 +420,7 @@ def _said(ways: Parallelism, parts: Sequence[Model], count: Size, pieces: int, p
     number = count if isinstance(count, int) else "as many"
     kind = "chunks of the prompt" if pieces > 1 else "micro-batch" if is_one(count) else "micro-batches"
     usual = ways.micro_batches is None and not is_one(count)
-    chosen = f", for which {spelled('microbatches')} takes other numbers" * usual
+    chosen = f"; {spelled('microbatches')} sets their number" * usual
     said = [f"{ways.pipeline} stages of {layers} layers ({BALANCES[ways.balance]}); {number} {kind} in flight{chosen}"]
     if phase == "decode":
         said.append("a sequence's next token starts when its last one has left the last stage")
