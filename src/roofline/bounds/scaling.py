@@ -851,7 +851,7 @@ def _weights(symbolic: Bound, named: str = "") -> Any:
 
 
 def _sent(symbolic: Bound) -> dict[str, Any]:
-    """The time that is sent over each mesh axis."""
+    """The time on the links of each mesh axis."""
     return {use.axis: use.time for use in symbolic.uses if use.quantity == "wire"}
 
 

@@ -510,7 +510,7 @@ class Parameters(RecordedBlock):
     count: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        builder.has("", (self.count, 1), "linear")
+        builder.declare("", (self.count, 1), "linear")
         (matrix, *beside), own = builder.read_weight(builder.weights[""])
         tokens = builder.step.tokens
         out = builder.output("", *x.dims)

@@ -221,15 +221,15 @@ class OperationBuilder:
         held = (self.weights[name] for name in names if name in self.weights)
         return [tensor for weight in held for tensor in self.read_weight(weight, touched)[0]]
 
-    def has(self, name: str, shape: tuple[int, ...], kind: str = "other", dtype: str = "") -> None:
-        """Say of a block whose weights are recorded that it has one of this name."""
+    def declare(self, name: str, shape: tuple[int, ...], kind: str = "other", dtype: str = "") -> None:
+        """Record a weight of the block, where its weights are recorded; in any other pass it is there already."""
         if self._records:
             self.weights.setdefault(name, Weight(name, shape, kind, dtype))
 
-    def vectors(self, sizes: Mapping[str, int | tuple[int, ...]], dtype: str = "") -> list[Tensor]:
-        """Further weights of a block whose weights are recorded, by name with their sizes, as tensors to read."""
+    def declare_and_read(self, sizes: Mapping[str, int | tuple[int, ...]], dtype: str = "") -> list[Tensor]:
+        """Read further weights of the block, given by name with their sizes; recorded as by :meth:`declare`."""
         for name, size in sizes.items():
-            self.has(name, (size,) if isinstance(size, int) else size, dtype=dtype)
+            self.declare(name, (size,) if isinstance(size, int) else size, dtype=dtype)
         return self.read_weights(*sizes)
 
     def linear(
@@ -243,9 +243,9 @@ class OperationBuilder:
         and ``bias`` say which they are.
         """
         if outputs and isinstance(weight, str):
-            self.has(weight, (outputs, x.dims[1] // copies), kind, dtype)
+            self.declare(weight, (outputs, x.dims[1] // copies), kind, dtype)
             if bias:
-                self.has(join_path(weight, "bias"), (outputs,), "bias")
+                self.declare(join_path(weight, "bias"), (outputs,), "bias")
         weight, rows = self.weights[weight] if isinstance(weight, str) else weight, x.dims[0] if rows is None else rows
         (matrix, *beside), own = self.read_weight(weight)
         n, k = weight.shape[-2:]
@@ -321,7 +321,7 @@ class OperationBuilder:
         rows, width = x.dims[0] if rows is None else rows, x.dims[1] if width is None else width
         if isinstance(scale, str):
             for name in (scale, join_path(scale, "bias"))[: scaled + (scaled and shift)]:
-                self.has(name, (width,), "norm")
+                self.declare(name, (width,), "norm")
             affine = self.read_weights(scale, join_path(scale, "bias"), touched=touched)
         else:
             affine, scale = list(self.read_weight(scale)[0]), scale.name
@@ -342,9 +342,9 @@ class OperationBuilder:
         """
         step = self.step
         out = self.output("conv1d", step.tokens, channels)
-        self.has(weight, (channels, 1, kernel))
+        self.declare(weight, (channels, 1, kernel))
         if bias:
-            self.has(f"{weight}.bias", (channels,), "bias")
+            self.declare(f"{weight}.bias", (channels,), "bias")
         read = [*(x if isinstance(x, list) else [x]), *self.read_weights(weight, f"{weight}.bias")]
         state, kept = self.states("inputs", (step.batch, channels, (kernel - 1) * apart))
         facts = {"elements": step.tokens * channels, "kernel": kernel, "activated": activated}

@@ -323,7 +323,7 @@ class Attention(RecordedBlock, keeps="keys"):
         if self.indexer is not None:
             self._select(builder, x, self.indexer)
         if self.sinks:
-            read += builder.vectors({"sinks": self.heads})
+            read += builder.declare_and_read({"sinks": self.heads})
         if self.made_sinks:
             read.append(builder.linear("sink_proj", x, self.heads, kind="other"))
         if self.relative[0]:
@@ -366,10 +366,10 @@ class Attention(RecordedBlock, keeps="keys"):
         """Make a bias for each query and distance that it sees, on chip; attention reads what they are made of."""
         tokens, made = builder.step.tokens, builder.linear("r_proj", x, self.heads * self.relative[0])
         if self.norm == "clipped":
-            builder.has("r_norm", (self.heads * self.relative[0],), "norm")
+            builder.declare("r_norm", (self.heads * self.relative[0],), "norm")
             rows = tokens * self.heads
             made = builder.norm(self.norm_function, made, "r_norm", rows, self.relative[0], scaled=False)
-        (table,) = builder.vectors({"rel_logits_proj": self.relative[::-1]})
+        (table,) = builder.declare_and_read({"rel_logits_proj": self.relative[::-1]})
         sizes = {"m": tokens * self.heads, "n": minimum(builder.step.length, self.relative[1]), "k": self.relative[0]}
         out = replace(builder.output("rel_logits_proj", sizes["m"], sizes["n"]), touched=0)
         builder.add(contraction("", (made, table), (out,), **sizes, unit="matrix"), "rel_logits_proj")
@@ -379,7 +379,7 @@ class Attention(RecordedBlock, keeps="keys"):
         """One half of the heads less λ times the other, normalised over the values of two heads."""
         tokens = builder.step.tokens
         names = [f"lambda_{name}" for name in ("q1", "k1", "q2", "k2")]
-        read = (maps, *builder.vectors(dict.fromkeys(names, self.key)))
+        read = (maps, *builder.declare_and_read(dict.fromkeys(names, self.key)))
         out = builder.vector("elementwise", read, "difference", tokens, self.heads * self.value, each=2)
         out = builder.norm("rms_norm", out, "groupnorm", tokens * self.heads // 2, 2 * self.value, scaled=False)
         return Tensor(out.ident, (tokens, self.heads * self.value), out.dtype)
@@ -410,7 +410,7 @@ class Attention(RecordedBlock, keeps="keys"):
             q = Tensor(q.ident, half, q.dtype)
         elif self.gate:
             if self.gate_bias:
-                builder.has("g_proj.bias", (self.heads,), "bias")
+                builder.declare("g_proj.bias", (self.heads,), "bias")
             gate = builder.linear("g_proj", x, self.heads * (1 if self.gate == "head" else self.value))
         if self.reads_kv_of:
             q = self._normalise(builder, q, "q_norm", self.heads) if self.norm else q
@@ -449,7 +449,7 @@ class Attention(RecordedBlock, keeps="keys"):
         scales = self.key if self.norm == "head" else heads * self.key
         if self.norm != "plain" and (self.norm, name) != ("clipped", "k_norm"):
             for weight in (name, f"{name}.bias")[: 1 + self.norm_shift]:
-                builder.has(weight, (scales,), "norm")
+                builder.declare(weight, (scales,), "norm")
         return builder.norm(self.norm_function, x, name, rows, width, scaled=False)
 
     def _pairs(self, builder: OperationBuilder) -> Size:

@@ -120,7 +120,7 @@ class DistanceBiasedAttention(Attention):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         out = Attention.run(self, builder, x)
         if self.holds:
-            builder.has("relative_attention_bias", (self.buckets, self.heads), "embedding")
+            builder.declare("relative_attention_bias", (self.buckets, self.heads), "embedding")
         add_to_scores(builder, self._pairs(builder) * self.heads, builder.read_weights("relative_attention_bias"))
         return out
 
@@ -141,7 +141,7 @@ class BlockSumAttention(DistanceBiasedAttention):
         sums = builder.vector("reduction", (x,), "global", rows, self.inputs, elements=step.tokens * self.inputs)
         sums = builder.norm("rms_norm", sums, "global_input_layer_norm")
         if self.holds:
-            builder.has("global_relative_attention_bias", (self.buckets, self.heads), "embedding")
+            builder.declare("global_relative_attention_bias", (self.buckets, self.heads), "embedding")
         made = [builder.linear(name, sums) for name in self.names[1:3]]
         return self._by_head(builder, made, count), count
 
@@ -159,7 +159,7 @@ class RelativePositions(RecordedBlock, runs_whole=True):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Normalise the table, once for all layers and sequences."""
-        builder.has("rel_embeddings", (self.rows, self.width), "embedding")
+        builder.declare("rel_embeddings", (self.rows, self.width), "embedding")
         (table,) = builder.read_weights("rel_embeddings")
         if self.normed:
             table = builder.norm("layer_norm", table, "LayerNorm", self.rows, self.width, shift=True)
@@ -255,14 +255,14 @@ class SoundConvolutions(RecordedBlock):
         for kernel in self.kernels[:0:-1]:
             rows.append(kernel.stride * rows[-1] + (0 if kernel.padded else kernel.taps - kernel.stride))
         for kernel, length in zip(self.kernels, reversed(rows), strict=True):
-            builder.has(kernel.name, (kernel.channels, kernel.taps * inputs), "other")
+            builder.declare(kernel.name, (kernel.channels, kernel.taps * inputs), "other")
             if kernel.bias:
-                builder.has(f"{kernel.name}.bias", (kernel.channels,), "bias")
+                builder.declare(f"{kernel.name}.bias", (kernel.channels,), "bias")
             x, inputs = builder.linear(kernel.name, x, rows=step.own * length), kernel.channels
             x = builder.elementwise(kernel.activation, (x,), f"{kernel.name}.act")
             if self.norm and kernel is self.kernels[0]:
                 for name in (self.norm, f"{self.norm}.bias"):
-                    builder.has(name, (kernel.channels,), "norm")
+                    builder.declare(name, (kernel.channels,), "norm")
                 x = builder.norm("layer_norm", x, self.norm, step.own, length * kernel.channels, scaled=False)
                 x = replace(x, dims=(step.own * length, kernel.channels))
         builder.stream = x
@@ -419,7 +419,7 @@ class GridPositionEmbedding(RecordedBlock):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         patches = builder.step.new
         least = 2 * isqrt(patches) if self.axes and isinstance(patches, int) else patches
-        builder.has("", (self.rows, self.width), "embedding")
+        builder.declare("", (self.rows, self.width), "embedding")
         table, *_ = builder.read_weights("", touched=minimum(least, self.rows))
         builder.stream = builder.elementwise("add", (x, table), "")
         count = x.dims[0] * self.width * self.taps * (2 if self.weighted else 1)

@@ -97,7 +97,7 @@ class Mlp(RecordedBlock):
             g = builder.vector("norm", (g,), join_path(within, "cut"), *g.dims, each=6)
         hidden = activate(builder, self.activation, u, g, join_path(within, "act"))
         if self.activation == "xielu":
-            own = builder.vectors({join_path(within, name): 1 for name in _OWN})
+            own = builder.declare_and_read({join_path(within, name): 1 for name in _OWN})
             builder.mark(reads=(*builder.ops[-1].reads, *own))
         if self.norm:
             shift = self.norm == "layer_norm"
@@ -300,7 +300,7 @@ class MixtureOfExperts(RecordedBlock):
         out = self._experts(builder, routed, tokens, chosen, experts)
         if self.added:
             out = builder.elementwise(
-                "add", (out, *builder.vectors({self.added: self.inputs})), f"{self.added}.add", like=out
+                "add", (out, *builder.declare_and_read({self.added: self.inputs})), f"{self.added}.add", like=out
             )
         if self.idle:
             out = builder.vector("reduction", (x, chosen, out), "idle", tokens, self.inputs, each=2)
@@ -346,7 +346,7 @@ class MixtureOfExperts(RecordedBlock):
         """Score every expert; which are largest costs no arithmetic."""
         elements = tokens * (self.count + self.idle + self.shared_scored)
         each = SOFTMAX_PER_ELEMENT if self.scoring == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
-        read = (logits, *builder.vectors(dict(self.router_scales)))
+        read = (logits, *builder.declare_and_read(dict(self.router_scales)))
         picks = self.top_k + self.idle * self.top_k // self.count
         return builder.vector("softmax", read, "choice", tokens, picks, each=each, elements=elements)
 
@@ -432,9 +432,9 @@ def grouped(
 
     ``size`` is how many experts there are, and how many outputs each has.
     """
-    builder.has(name, (*size, x.dims[1]), "expert")
+    builder.declare(name, (*size, x.dims[1]), "expert")
     if has_bias:
-        builder.has(f"{name}.bias", size, "bias")
+        builder.declare(f"{name}.bias", size, "bias")
     weight = builder.weights[name]
     (matrix, *beside), compute = builder.read_weight(weight, touched)
     _, n, k = weight.shape
@@ -504,5 +504,5 @@ class MixtureOfAttention(Attention):
         out = Tensor(out.ident, (rows, self.kv_heads * self.value), out.dtype)
         found = self._apply(builder, "output_linear", out, self.inputs)
         found = weighted(builder, found, chosen, rows, tokens, "")
-        (bias,) = builder.vectors({"bias": self.inputs})
+        (bias,) = builder.declare_and_read({"bias": self.inputs})
         return builder.elementwise("add", (found, bias), "add", like=found)

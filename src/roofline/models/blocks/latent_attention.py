@@ -108,8 +108,8 @@ class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
         )
         if self.indexer is not None and not self.indexer.shared:
             self._select(builder, x, narrow, self.indexer)
-        builder.has("kv_b_proj", (n * (self.nope + self.value), self.rank), "linear")
-        read = [latent, *self._cached(builder), *builder.vectors({"sinks": n} if self.sinks else {})]
+        builder.declare("kv_b_proj", (n * (self.nope + self.value), self.rank), "linear")
+        read = [latent, *self._cached(builder), *builder.declare_and_read({"sinks": n} if self.sinks else {})]
         out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, builder.weights["kv_b_proj"])
         if self.gate:
             gate = builder.linear("g_proj", x, n * (1 if self.gate == "head" else self.value)) if gate is None else gate
@@ -121,7 +121,7 @@ class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
         """Queries times a number for each head and place."""
         if not self.scaled:
             return q
-        factors = builder.vectors(dict.fromkeys((f"{name}.scale", f"{name}.bias"), heads))
+        factors = builder.declare_and_read(dict.fromkeys((f"{name}.scale", f"{name}.bias"), heads))
         return builder.elementwise("multiply", (q, *factors), name, like=q)
 
     def _cached(self, builder: OperationBuilder) -> list[Tensor]:
@@ -211,7 +211,7 @@ class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
         if indexer.pool:
             w = builder.linear("indexer.weights_proj", x, heads, kind="other")
             gate = builder.linear("indexer.index_kpool_compress_gate", x, width, kind="other")
-            parts = [k, gate, *builder.vectors({"indexer.index_kpool_compress_ape": (indexer.pool, width)})]
+            parts = [k, gate, *builder.declare_and_read({"indexer.index_kpool_compress_ape": (indexer.pool, width)})]
             k = _pool(builder, parts, "indexer", width, indexer.pool)
             entries = attention.keep_entries(builder, k, "indexer", width, indexer.pool, None, kept)
             attention.score_keys(builder, [q, w, *entries], indexer, attention.entry_pairs(builder, indexer.pool, None))
@@ -284,7 +284,7 @@ class CompressedAttention(RecordedBlock, keeps="keys"):
             pairs = pairs + attention.entry_pairs(builder, self.rate, most)
         if self.indexer is not None:
             self._select(builder, x, narrow, self.indexer)
-        read += builder.vectors({"sinks": self.heads}, "fp32")
+        read += builder.declare_and_read({"sinks": self.heads}, "fp32")
         out = attention.attention_core(
             builder, q, read, pairs=pairs, heads=self.heads, kv_heads=1,
             key=self.width, value=self.width, length=step.length,
@@ -300,7 +300,7 @@ class CompressedAttention(RecordedBlock, keeps="keys"):
         step, both = builder.step, width * (2 if self.indexer is not None else 1)
         kv = builder.linear(f"{module}.kv_proj", x, both, kind="other")
         gate = builder.linear(f"{module}.gate_proj", x, both, kind="other")
-        bias = builder.vectors({f"{module}.position_bias": (self.rate, both)}, "fp32")
+        bias = builder.declare_and_read({f"{module}.position_bias": (self.rate, both)}, "fp32")
         closed = floor_div(step.length, self.rate) - floor_div(step.past, self.rate)
         made = _pool(builder, [kv, gate, *bias], module, width, self.rate)
         scale = width * minimum(closed, 1)  # it is read where a window closes

@@ -71,7 +71,7 @@ class GatedDeltaNet(RecordedBlock, keeps="state"):
         beta = builder.linear("in_proj_b", x, heads, kind="other")
         decay = builder.linear("in_proj_a", x, heads, kind="other")
         mixed = builder.convolve(qkv, self.channels, self.kernel)
-        read = [mixed, beta, decay, *builder.vectors({"dt_bias": heads, "A_log": heads})]
+        read = [mixed, beta, decay, *builder.declare_and_read({"dt_bias": heads, "A_log": heads})]
         out = recur(builder, read, heads, self.key, self.value, 3, self.state)
         out = builder.norm("rms_norm", out, "norm", tokens * heads, self.value)
         out = builder.elementwise("swiglu", (z, out), "gate")
@@ -116,7 +116,7 @@ class Mamba2(RecordedBlock, keeps="state"):
         made = builder.linear("in_proj", x, self.inner + self.channels + self.heads, bias=self.bias)
         seen = Tensor(made.ident, (tokens, self.channels), made.dtype)
         mixed = builder.convolve(seen, self.channels, self.kernel, bias=self.conv_bias)
-        small = builder.vectors(dict.fromkeys(("dt_bias", "A_log", "D"), self.heads))
+        small = builder.declare_and_read(dict.fromkeys(("dt_bias", "A_log", "D"), self.heads))
         steps = Tensor(made.ident, (tokens, self.heads), made.dtype)
         out = recur(builder, [mixed, steps, *small], self.heads, self.state_size, self.value, 2, self.state)
         gate = Tensor(made.ident, (tokens, self.inner), made.dtype)
@@ -161,7 +161,7 @@ class KimiDeltaAttention(RecordedBlock, keeps="state"):
         mixed = builder.convolve(parts, 3 * self.inner, self.kernel)
         decay = made("f", self.full_decay)
         beta = builder.linear("b_proj", x, self.heads, kind="other")
-        small = builder.vectors({"dt_bias": self.inner, "A_log": self.heads})
+        small = builder.declare_and_read({"dt_bias": self.inner, "A_log": self.heads})
         out = recur(builder, [mixed, beta, decay, *small], self.heads, self.head, self.head, 3, self.state)
         out = builder.norm("rms_norm", out, "o_norm", tokens * self.heads, self.head)
         gate = builder.elementwise("sigmoid", (made("g", self.full_gate),), "gate")
@@ -252,7 +252,7 @@ class Mamba1(RecordedBlock, keeps="state"):
         steps = builder.linear("dt_proj", narrow, rows, copies=self.heads, bias=True)
         steps = builder.elementwise("softplus", (steps,), "dt")
         small = {"A_log": rows if self.steps else (rows, self.state_size), "D": rows}
-        read = [mixed, steps, made, *builder.vectors(small)]
+        read = [mixed, steps, made, *builder.declare_and_read(small)]
         if self.steps:
             out = recur(builder, read, self.steps, self.state_size, self.inner // self.steps, 2, self.state)
         else:
@@ -286,7 +286,7 @@ class RealGatedRecurrence(RecordedBlock, keeps="state"):
         beside = builder.elementwise(ACTIVATIONS[self.activation], (beside,), "act")
         made = builder.linear("linear_x", x, self.width, bias=True)
         mixed = builder.convolve(made, self.width, self.kernel, "conv_1d", activated=False, bias=True)
-        read = [mixed, *builder.vectors({"rg_lru.recurrent_param": self.width})]
+        read = [mixed, *builder.declare_and_read({"rg_lru.recurrent_param": self.width})]
         for gate in ("rg_lru.input_gate", "rg_lru.recurrent_gate"):
             opened = builder.linear(gate, mixed, self.width, copies=self.blocks, bias=True)
             read.append(builder.elementwise("sigmoid", (opened,), f"{gate}.act"))
@@ -340,7 +340,7 @@ def mix_with_last(builder: OperationBuilder, x: Tensor, width: int, names: tuple
     step = builder.step
     out, elements = builder.output("mix", step.tokens, width), step.tokens * width * len(names)
     before, kept = builder.states("inputs", (step.batch, width))
-    read = (x, *builder.vectors(dict.fromkeys(names, width)), *before)
+    read = (x, *builder.declare_and_read(dict.fromkeys(names, width)), *before)
     work = Work.flops("vector", builder.arithmetic, 3 * elements)
     builder.add(Op("", "convolution", work, read, (out, kept), {"elements": elements}), "mix")
     return out
@@ -367,7 +367,7 @@ class TimeMix(RecordedBlock, keeps="state"):
         names = ("key", "value", "receptance")
         mixed = mix_with_last(builder, x, self.inputs, tuple(f"time_mix_{name}" for name in names))
         k, v, r = (builder.linear(name, mixed, self.hidden) for name in names)
-        read = [k, v, *builder.vectors({"time_decay": self.hidden, "time_first": self.hidden})]
+        read = [k, v, *builder.declare_and_read({"time_decay": self.hidden, "time_first": self.hidden})]
         state, kept = builder.states("state", (step.batch, self.hidden, 3), "fp32")
         out = builder.output("scan", step.tokens, self.hidden)
         sizes = {"tokens": step.tokens, "channels": self.hidden}

@@ -66,7 +66,7 @@ class ResidualAdd(RecordedBlock, runs_whole=True):
         if self.inside:
             return builder.elementwise("add", (x, builder.stream), "")
         if self.gated:
-            read = (x, builder.stream, *builder.vectors({"gate": self.gated}))
+            read = (x, builder.stream, *builder.declare_and_read({"gate": self.gated}))
             builder.stream = builder.vector("elementwise", read, "", *x.dims, each=3)
         else:
             builder.stream = builder.elementwise("add", (x, builder.stream), "")
@@ -128,7 +128,7 @@ class PositionEmbedding(RecordedBlock, runs_whole=True):
         if not self.trained:
             builder.stream = builder.elementwise("add", (x,), "add")
             return builder.stream
-        builder.has("", (self.rows, self.width), "embedding")
+        builder.declare("", (self.rows, self.width), "embedding")
         table, *_ = builder.read_weights("")
         new = builder.step.new
         index = Tensor(builder.path("index"), (new,), "int32", "index")
@@ -240,7 +240,7 @@ class CollapseStreams(StreamBlock):
             made, parts = (n, 1) if self.last else ((2 + n * self.mixed) * n, 2 + self.mixed)
             flat = builder.norm("rms_norm", streams, "norm", rows, n * self.width, scaled=False)
             mixed = builder.linear(f"{before}fn", flat, made, kind="other", dtype=self.dtype, compute="tf32")
-            read = (streams, mixed, *builder.vectors({f"{before}base": made, f"{before}scale": parts}, "fp32"))
+            read = (streams, mixed, *builder.declare_and_read({f"{before}base": made, f"{before}scale": parts}, "fp32"))
         sizes = {"each": 2, "elements": rows * self.streams * self.width}
         return builder.vector("reduction", read, "collapse", rows, self.width, **sizes, compute="fp32")
 
@@ -270,7 +270,7 @@ class GatedCollapse(StreamBlock):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         rows, wide = builder.stream.dims[0], self.streams * self.width
-        builder.has("hc_norm", (wide,), "norm")
+        builder.declare("hc_norm", (wide,), "norm")
         normed = builder.norm("rms_norm", builder.stream, "hc_norm", rows * self.streams, self.width)
         normed = Tensor(normed.ident, (rows, wide), normed.dtype)
         narrow = builder.elementwise("silu", (builder.linear("input_mix_weight_down", normed, self.rank),), "mix.act")
@@ -303,9 +303,9 @@ class HashedEmbedding(StreamBlock):
         rows, wide = streams.dims[0], self.streams * self.width
         index = Tensor(builder.path("index"), (rows, self.heads), "int32", "index")
         found = builder.output("rows", rows * self.heads, self.table[1])
-        builder.has("ple_embedding.ngram_embedding", self.table, "embedding")
+        builder.declare("ple_embedding.ngram_embedding", self.table, "embedding")
         for name in ("key", "query", "conv"):
-            builder.has(f"norm_{name}", (wide,), "norm")
+            builder.declare(f"norm_{name}", (wide,), "norm")
         (table,) = builder.read_weights("ple_embedding.ngram_embedding")
         builder.add(embedding("", (table, index), (found,)), "ple_embedding.ngram_embedding")
         found = Tensor(found.ident, (rows, self.heads * self.table[1]), found.dtype)
@@ -361,8 +361,8 @@ class AltUpPredict(StreamBlock):
         streams, n = builder.stream, self.streams
         count = streams.dims[0]
         active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
-        builder.has("router_norm", (self.width,), "norm")
-        builder.has("modality_router", (n, self.width), "router")
+        builder.declare("router_norm", (self.width,), "norm")
+        builder.declare("modality_router", (n, self.width), "router")
         weights = builder.linear("prediction_coefs", self.route(builder, active, "predict"), n * n, kind="other")
         read = (streams, weights)
         out = builder.vector("elementwise", read, "predictions", count, n * self.width, each=2 * n + 1)
@@ -384,7 +384,7 @@ class AltUpCorrect(StreamBlock):
         out = builder.vector("elementwise", read, "corrected", count, n * self.width, flops=flops)
         builder.kept[_CORRECTED] = [out]
         first = Tensor(out.ident, (count, self.width), out.dtype)
-        scale = builder.vectors({"correct_output_scale": self.width})
+        scale = builder.declare_and_read({"correct_output_scale": self.width})
         return builder.elementwise("multiply", (first, *scale), "scaled", like=first)
 
 
@@ -428,10 +428,10 @@ class AttentionResidual(RecordedBlock, runs_whole=True):
         """Add the mixture: 4 FLOPs an element for the norm, and for each mixture 2 for its score, 2 for the sum."""
         rows, several = x.dims[0], self.queries or 1
         if self.queries:
-            builder.has("query", (self.queries, self.width), dtype="fp32")
+            builder.declare("query", (self.queries, self.width), dtype="fp32")
         else:
-            builder.has(f"{self.name}_norm", (self.width,), "norm")
-            builder.has(f"{self.name}_proj", (1, self.width))
+            builder.declare(f"{self.name}_norm", (self.width,), "norm")
+            builder.declare(f"{self.name}_proj", (1, self.width))
         others = builder.output(f"{self.name}.states", rows, (self.states - 1) * self.width)
         read = [x, *([others] if self.states > 1 else []), *builder.read_weights(*builder.weights)]
         elements = rows * self.states * self.width
@@ -506,7 +506,7 @@ class PerLayerEmbedding(RecordedBlock, runs_whole=True):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step, count, wide = builder.step, x.dims[0], self.layers * self.each
         if self.rows:
-            builder.has("embed_tokens_per_layer", (self.rows, wide), "embedding")
+            builder.declare("embed_tokens_per_layer", (self.rows, wide), "embedding")
         made = builder.linear("per_layer_model_projection", x, wide)
         made = builder.norm("rms_norm", made, "per_layer_projection_norm", count * self.layers, self.each)
         for table in builder.read_weights("embed_tokens_per_layer")[:1]:
