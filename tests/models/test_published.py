@@ -86,7 +86,7 @@ def test_cross_attention_is_a_gap(field: str) -> None:
     [("enable_bias", False), ("layer_norm_elementwise_affine", False), ("_remove_final_layer_norm", True)],
 )
 def test_what_opt_leaves_away_is_refused(field: str, value: bool) -> None:
-    with pytest.raises(InputError, match=f"{field} of .* is {value}; only {not value} is read"):
+    with pytest.raises(InputError, match=f"{field} of .* is {value}; it is read only as {not value}"):
         load(small("opt", ffn_dim=48, head_dim=..., num_key_value_heads=..., **{field: value}))
 
 

@@ -241,7 +241,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         changed(model_type="mpt", attn_config={"attn_type": "multiquery_attention"}),
-        "attn_type of attn_config of toy is 'multiquery_attention'; only 'multihead_attention' is read",
+        "attn_type of attn_config of toy is 'multiquery_attention'; it is read only as 'multihead_attention'",
     ),
     (
         changed(model_type="gpt_neo", attention_types=[[["global", "near"], 1]]),
@@ -251,8 +251,8 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(model_type="hunyuan_v1_moe", num_experts=4, moe_topk=[1, 2]),
         "moe_topk of toy is [1, 2]; it is a whole number of at least 1",
     ),
-    (changed(model_type="llada", block_type="sequential"), "block_type of toy is 'sequential'; only 'llama' is read"),
-    (changed(model_type="llada", num_experts=64), "num_experts of toy is 64; only None is read"),
+    (changed(model_type="llada", block_type="sequential"), "block_type of toy is 'sequential'; it is read only as 'llama'"),
+    (changed(model_type="llada", num_experts=64), "num_experts of toy is 64; it is read only as None"),
     (changed(torch_dtype="bfloat17"), "unknown dtype 'bfloat17'; did you mean 'bfloat16'?"),
 ]
 

@@ -175,7 +175,7 @@ def test_experts_that_return_their_input_are_scored_and_not_run() -> None:
 def test_forms_that_were_not_published_are_not_read() -> None:
     with pytest.raises(InputError, match="has no MLP beside its experts"):
         load({**ARCTIC, "parallel_attn_mlp_res": False})
-    with pytest.raises(InputError, match=r"postnorm of .* is False; only True is read"):
+    with pytest.raises(InputError, match=r"postnorm of .* is False; it is read only as True"):
         load({**MINIMAX, "postnorm": False})
     with pytest.raises(InputError, match=r"attn_type_list of .* is not understood"):
         load({**MINIMAX, "attn_type_list": [2] * 80})
