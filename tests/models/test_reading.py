@@ -251,7 +251,10 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(model_type="hunyuan_v1_moe", num_experts=4, moe_topk=[1, 2]),
         "moe_topk of toy is [1, 2]; it is a whole number of at least 1",
     ),
-    (changed(model_type="llada", block_type="sequential"), "block_type of toy is 'sequential'; it is read only as 'llama'"),
+    (
+        changed(model_type="llada", block_type="sequential"),
+        "block_type of toy is 'sequential'; it is read only as 'llama'",
+    ),
     (changed(model_type="llada", num_experts=64), "num_experts of toy is 64; it is read only as None"),
     (changed(torch_dtype="bfloat17"), "unknown dtype 'bfloat17'; did you mean 'bfloat16'?"),
 ]
