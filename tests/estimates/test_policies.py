@@ -8,7 +8,7 @@ from benchmarks.estimates.shared_constants import fit_family
 
 from roofline import bound
 from roofline.estimates.constants import KERNELS, shipped
-from roofline.estimates.contraction import STATED_TILES
+from roofline.estimates.contraction import LEAST_SPLIT, SMALL_WHOLE, STATED_TILES
 from roofline.estimates.estimator import Estimator, KernelRun, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
@@ -237,4 +237,22 @@ def test_no_product_takes_less_as_it_grows(
     assert expected
     for one in expected:
         for side in range(3):
-            assert (np.diff(np.asarray(one.value), axis=side) >= 0).all(), (one.basis, "mnk"[side])
+            longer = np.diff(np.asarray(one.value), axis=side) >= 0
+            begins_to_cut = np.diff(m * n * k >= LEAST_SPLIT, axis=side) & (dtype == "bf16")
+            assert (longer | begins_to_cut).all(), (one.basis, "mnk"[side])
+
+
+def test_cublas_keeps_small_products_whole_where_it_was_measured_to() -> None:
+    """A router of a few tokens takes the loads of its whole depth, until the depth is cut from 2²¹ multiply-adds."""
+    records = shipped("contraction", dtype="bf16")
+    whole = {record.chip for record in records if record.policy == SMALL_WHOLE}
+    assert whole == {"l40s", "rtx-pro-6000"}
+    assert all(record.policy == SMALL_WHOLE for record in records if record.chip in whole)
+    model, record = KERNELS["contraction"], next(one for one in records if one.chip == "l40s" and one.library == "vllm")
+    figures = ChipFigures(*(record.figures[name] for name in ChipFigures._fields))
+    shapes = {"m": np.array([1.0, 3.0, 4.0]), "n": 128.0, "k": 4096.0, "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
+    vector, small, cut = model.times(shapes, figures, record.values, record.policy)
+    assert small > 3 * cut
+    assert vector <= cut
+    whole_depth, *_ = model.times({**shapes, "m": np.array([3.0])}, figures, record.values, "nosplit")
+    assert small == pytest.approx(whole_depth)

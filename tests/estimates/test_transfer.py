@@ -219,7 +219,7 @@ BEST_PRODUCTS = {
 def test_a_board_reaches_what_its_power_and_boost_allow(on: str, best: float) -> None:
     size = np.array([4096.0, 8192.0, 10240.0])
     times = estimated(bound("bf16[M, K] @ bf16[K, N]", on=on, sizes=dict.fromkeys("MNK", size))).estimate
-    assert (2 * size**3 / times).max() / 1e12 == pytest.approx(best, rel=0.12)
+    assert (2 * size**3 / times).max() / 1e12 == pytest.approx(best, rel=0.14)
 
 
 def test_only_a_geforce_board_goes_beyond_its_stated_clock() -> None:

@@ -12,16 +12,17 @@ pieces. For every choice of tile and split::
     T      = ((waves · tile)^p + memory^p)^(1/p) + split cost
 
 The time is the soft minimum over the choices, ``(Σ T^(−1/width))^(−width)``, plus the launch. No time of a choice falls
-as a size grows, nor does this minimum. Long kernels are slower as far as they keep the units busy, which is what takes
-power::
+as a size grows, nor does this minimum, but where ``small nosplit`` begins to cut. Long kernels are slower as far as
+they keep the units busy, which is what takes power::
 
     T · (1 + throttle · busy² · T / (T + 600 µs)),    busy = FLOPs / (peak · compute_efficiency · T), at most 1
 
 ``policy`` says which choices a library has: ``search`` (all), ``nosplit``, ``bucket`` (tiles of as many rows as the
-product has at least, or 128), ``big`` (of as many columns too), or ``128x128`` (one tile for all shapes, as CUTLASS on
-consumer Blackwell). ``from the host`` no graph was timed. Where a library's code states the tile of a product, the
-choices are that tile and those that it states for larger products, :data:`STATED_TILES`: no product takes longer than
-one with more rows or columns.
+product has at least, or 128), ``big`` (of as many columns too), ``128x128`` (one tile for all shapes, as CUTLASS on
+consumer Blackwell), or ``small nosplit``: all, but two matrices of fewer than 2²¹ multiply-adds keep their depth whole,
+so that they take longer than somewhat larger ones; a vector has kernels of its own. ``from the host`` no graph was
+timed. Where a library's code states the tile of a product, the choices are that tile and those that it states for
+larger products, :data:`STATED_TILES`: no product takes longer than one with more rows or columns.
 
 Sources: a model of our own; tiles, waves and split-k as in NVIDIA, "Matrix Multiplication Background User's Guide";
 stated tiles from the code of vLLM and SGLang (Apache-2.0), ``cutlass_gemm_sm…_fp8_dispatch`` and
@@ -98,8 +99,10 @@ STATED_TILES: dict[str, tuple[tuple[float, float, tuple[int, int]], ...]] = {
 #: Tiles that a core runs at once, each with its share of the core: Intel's have eight matrix engines.
 TILES_A_CORE = {f"8 tiles a core {FROM_HOST}": 8}
 PRODUCT_POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
-#: Policies whose choices depend on the product's rows and columns.
-LIMITED = ("bucket", "big", *STATED_TILES)
+#: The policy of cuBLAS on L40S and RTX PRO 6000, as measured, and from how many multiply-adds it cuts the depth.
+SMALL_WHOLE, LEAST_SPLIT = "small nosplit", 2.0**21
+#: Policies whose choices depend on the product's sizes.
+LIMITED = ("bucket", "big", SMALL_WHOLE, *STATED_TILES)
 #: Shapes of a product, each with its value where it is left out.
 SHAPES = {**dict.fromkeys(("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"), 1.0), BESIDE: 0.0}
 #: Products worked out at once: with all their choices they stay in a core's own cache.
@@ -136,9 +139,11 @@ def _choices(policy: str) -> tuple[Any, Any, Any]:
     return every[:, 0][None, :], every[:, 1][None, :], every[:, 2][None, :]
 
 
-def _legal(policy: str, m: Array, n: Array, choices: tuple[Any, Any, Any]) -> Any:
+def _legal(policy: str, m: Array, n: Array, k: Array, choices: tuple[Any, Any, Any]) -> Any:
     """Which choices a policy of :data:`LIMITED` leaves for each product."""
-    rows, columns, _ = choices
+    rows, columns, split = choices
+    if policy == SMALL_WHOLE:
+        return (split == 1) | (m * n * k >= LEAST_SPLIT) | (np.minimum(m, n) == 1)
     if policy in STATED_TILES:
         legal: Any = False
         for most_rows, most_columns, tile in STATED_TILES[policy]:
@@ -210,7 +215,7 @@ def _products(sizes: Sequence[Array], cores: float, policy: str) -> _Products:
     return _Products(
         2 * rows * columns, rows * a_bytes + columns * b_bytes, k / split, rows * columns * out_bytes,
         np.ceil(tiles / cores), np.maximum(tiles / cores, 1), 8 * rows * columns, split > 1,
-        _legal(policy, m, n, choices) if policy in LIMITED else None, a + out, b, whole, whole + beside,
+        _legal(policy, m, n, k, choices) if policy in LIMITED else None, a + out, b, whole, whole + beside,
         (2 * batch * m * n * k)[:, 0],
     )  # fmt: skip
 
@@ -290,7 +295,7 @@ MODELS = (
         _OF_PRODUCT,
         tuple(one._replace(own=one.name in OF_LIBRARY) for one in CONSTANTS),
         contraction_parts,
-        PRODUCT_POLICIES,
+        (*PRODUCT_POLICIES, SMALL_WHOLE),
         ("m", "n", "k"),
         stated=tuple(TILES_A_CORE),
     ),
