@@ -6,6 +6,7 @@ import math
 from unittest import TestCase
 
 import pytest
+import sympy
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -228,3 +229,28 @@ def test_indices_of_an_open_number_hold_for_every_number(program, inputs):
         for policy in ("each-op", "minimal"):
             found = opened.bytes(policy)
             assert found.subs(dict.fromkeys(found.free_symbols, number)) == fixed.bytes(policy)
+
+
+@pytest.mark.parametrize("program", [
+    lambda x: F.max_pool2d(x * 2, 2), lambda x: F.avg_pool2d(x * 2, 3, 2), lambda x: F.avg_pool2d(x * 2, 2, 2),
+], ids=["largest", "mean of three", "mean of two"])  # fmt: skip
+def test_rows_that_no_window_reaches_are_not_read(program):
+    opened = trace(program, "fp32[B, 3, S, S]", backward=True, input_gradients=True)
+    for size in (7, 8, 33):
+        sizes = {"B": 2, "S": size}
+        fixed = trace(program, "fp32[B, 3, S, S]", sizes=sizes, backward=True, input_gradients=True)
+        assert _at(opened.bytes("minimal"), sizes) == fixed.bytes("minimal")
+
+
+def _at_first_rows(cache, new):
+    return cache.index_copy_(0, torch.arange(4), new) * 2
+
+
+def test_replaced_rows_of_an_open_cache_are_not_read():
+    def by_place(cache, new, places):
+        return cache.index_copy_(0, places, new) * 2
+
+    for program, more in ((_at_first_rows, []), (by_place, ["int64[4]"])):
+        found = trace(program, "fp32[S, 8]", "fp32[4, 8]", *more).bytes("minimal")
+        rows = 2 * S - sympy.Min(4, S) + 2 * 4  # the others read and all given; new ones read, and written to the cache
+        assert sympy.expand(found - 4 * 8 * rows) == 8 * 4 * len(more)

@@ -89,7 +89,7 @@ def box_of(shape: Sequence[int]) -> Box:
 
 def edge(first: int, count: int, step: int = 1) -> Edges:
     """So many places, evenly apart."""
-    return (first, first + (count - 1) * step + 1, step if step == 1 or count > 1 else 1)
+    return (first, first + (count - 1) * step + 1, step if step == 1 or _several(count) else 1)
 
 
 def _places(edges: Edges) -> Any:
@@ -477,14 +477,15 @@ def windowed(edges: Edges, windows: Reach) -> Edges:
         apart = edges[2] * stride
         skipped = 0 if low == 0 else maximum(0, -(first // apart))  # what lies in the padding
         first = first + skipped * apart
-        fits = low == 0 and is_surely(lt, first + (many - 1) * apart, length)
+        fits = low == 0 and is_less(first + (many - 1) * apart, length)
         inside = many if fits else maximum(0, minimum(many - skipped, (length - 1 - first) // apart + 1))
         return edge(first, inside, apart)
     last = first + (many - 1) * edges[2] * stride + (taps - 1) * dilation
     if base == 1 and dilation != 1 and (many == 1 or edges[2] * stride % dilation == 0):  # taps that lie apart
         first += maximum(0, -(first // dilation)) * dilation
         return edge(first, maximum(0, (minimum(last, length - 1) - first) // dilation + 1), dilation)
-    return (maximum(0, -(-first // base)), minimum(length, last // base + 1), 1)
+    end = last // base + 1
+    return (maximum(0, -(-first // base)), end if is_less(end - 1, length) else minimum(length, end), 1)
 
 
 def under_windows(region: Region, places: Sequence[Reach]) -> Region:
@@ -642,14 +643,15 @@ def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:
 def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> list[Box] | None:
     if not shape:
         return [()]
-    row = prod(shape[1:])
+    row = expanded(prod(shape[1:]))
     if not row:
         return []
     whole = _whole_quotient(start, row) if is_symbol(row) else None
     first, inside = divmod(start, row) if whole is None else (whole, 0)
     outer = [step for step in steps if step[1] % row == 0]
     inner = tuple(step for step in steps if step[1] % row)
-    if inside + sum((n - 1) * stride for n, stride in inner) < row and len(outer) < 2:
+    reached = inside + sum((n - 1) * stride for n, stride in inner)
+    if len(outer) < 2 and (is_less(reached, row) or reached < row):
         n, stride = outer[0] if outer else (1, row)
         rest = _laid(inside, inner, shape[1:])
         return None if rest is None else [(edge(first, n, stride // row), *box) for box in rest]
@@ -680,6 +682,26 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     return found
 
 
+def is_less(amount: Size, limit: Size) -> bool:
+    """Whether an amount is surely less than a limit, as it is with more for a ``Min`` or a floor that it grows with.
+
+    >>> S = symbol("S")
+    >>> is_less(2 * sympy.floor(S / 2), S + 1), is_less(3 * sympy.Min(S, 8), 3 * S + 1), is_less(S - sympy.Min(S, 8), 1)
+    (True, True, False)
+    """
+    for least in amount.atoms(sympy.Min, sympy.floor) if is_symbol(amount) else ():
+        more = sympy.Dummy(nonnegative=True)
+        grown = expanded(amount).xreplace({least: more})
+        if grown.diff(more).is_nonnegative and any(is_less(grown.subs(more, each), limit) for each in least.args):
+            return True
+    return is_surely(lt, expanded(amount), expanded(limit))
+
+
+def expanded(size: Size) -> Size:
+    """The size as a sum of products, as equal ones are the same."""
+    return size.expand() if is_symbol(size) else size
+
+
 def elements_of_stretches(places: Sequence[Stretches]) -> Size:
     """How many elements places of open sizes are together; of those that lie on no common grid the largest."""
     if len(places) == 1:
@@ -703,7 +725,7 @@ def _grid_of(places: Sequence[Stretches], others: Sequence[Stretches] = ()) -> t
             strides.append(shared)
     if any(far % near != 0 for far, near in pairwise(strides)):
         return strides, ()
-    last = max(each.last for each in (*places, *others))
+    last = maximum(*(each.last for each in (*places, *others)))
     return strides, (last // strides[0] + 1, *(far // near for far, near in pairwise(strides)))
 
 

@@ -452,11 +452,13 @@ def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
     order = sorted(range(len(strides)), key=lambda d: (-strides[d], tensor.shape[d]))
     shape = tuple(tensor.shape[d] for d in order)
     dense = all(
-        n == 1 or strides[d] == prod(shape[at + 1 :]) * width
+        n == 1 or strides[d] == regions.expanded(prod(shape[at + 1 :]) * width)
         for at, (d, n) in enumerate(zip(order, shape, strict=True))
     )
-    held = prod(shape) * width
-    if start or not dense or not all(is_surely(lt, each.last, held) for each in places):
+    held = regions.expanded(prod(shape) * width)
+    if dense and not start and Stretches(0, ((held, 1),)) in places:
+        return regions.box_in(WHOLE, tensor.shape)
+    if start or not dense or not all(regions.is_less(each.last, held) for each in places):
         view = regions.stretches_of(regions.box_of(tensor.shape), strides, start, width)
         found = regions.shown_by(view, (*shape, width), places)
     else:
