@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils import flop_counter
 
 from roofline.errors import InputError
 from roofline.ops.pricing import adaptive_windows
@@ -383,3 +384,19 @@ def test_sums_of_segments():
     lengths = torch.tensor([50, 30, 20])
     found = trace(lambda x: torch.segment_reduce(x, "sum", lengths=lengths), "fp32[100, 16]")
     assert (found.complete, found.flops("all")) == (True, 1600)
+
+
+@pytest.mark.parametrize(("size", "value_size"), [(64, 64), (192, 128), (64, 128)])
+@pytest.mark.parametrize("recompute", [True, False], ids=["scores made again", "probabilities kept"])
+def test_gradients_over_values_of_another_size_than_keys(size, value_size, recompute):
+    shapes = [(2, 3, 16, size), (2, 3, 300, size), (2, 3, 300, value_size)]
+    given = [f"bf16{list(shape)}" for shape in shapes]
+    options = {"backward": True, "input_gradients": True, "recompute_attention": recompute}
+    program = trace(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *given, **options)
+    pairs = 2 * 3 * 16 * 300
+    forward, again = 2 * pairs * (size + value_size), 2 * pairs * size
+    backward = flop_counter.sdpa_backward_flop_count((*shapes[0][:-1], value_size), *shapes)  # scores made again
+    assert backward == 2 * forward + again
+    assert program.flops() == forward + backward - (0 if recompute else again)
+    (last,) = [op for op in program.ops if op.name.endswith("backward")]
+    assert last.work.total("flops") - backward + (0 if recompute else again) == 4 * pairs  # p = exp(s − l), p·(dp − δ)

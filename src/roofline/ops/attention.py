@@ -58,7 +58,7 @@ def attention(
     *,
     head_pairs: Size | None = None,
     queries: Size | None = None,
-    matmuls: Size = 2,
+    matmuls: int = 2,
     compute: str | None = None,
     vector_compute: str | None = None,
     exact: bool = False,
@@ -67,23 +67,26 @@ def attention(
 
     ::
 
-        matrix FLOPs = matmuls·pairs·(H + V)              forward: 2 matmuls (q·kᵀ and p·v), 2 FLOPs a product
+        matrix FLOPs = 2·pairs·(⌈matmuls/2⌉·H + ⌊matmuls/2⌋·V)
                      − pairs − V·queries·batch·heads      exact: one add fewer for each score and each result
-        vector FLOPs = 5/2·matmuls·pairs                  softmax: max, subtract, exp, sum, divide
+        vector FLOPs = 5·pairs                            softmax: max, subtract, exp, sum, divide
                      − 2·queries·batch·heads              exact: max and sum take one step fewer
+                       4·pairs                            backward: p = exp(s − l), p·(dp − δ)
         bytes        = q, k, v read once, the result written once; of k and v only the keys that some query sees
 
     ``head_pairs`` are the pairs of one head where the caller has them, ``queries`` those of one head that see a key.
-    H is ``head_size``, V ``v_head_size``. A backward pass has 4 matmuls, or 5 where q·kᵀ is computed again.
+    H is ``head_size``, V ``v_head_size``. A forward pass has 2 matmuls, q·kᵀ and p·v. A backward pass has 4, those of
+    dp and dv over V and of dq and dk over H, or 5 where q·kᵀ is computed again.
     ``vector_compute`` is the arithmetic of the softmax where it is not that of the matmuls. 1/√H is folded into q.
 
     Sources: Vaswani et al., arXiv:1706.03762; Dao et al., FlashAttention, arXiv:2205.14135, section 3 (each operand
-    moves once); Ainslie et al., GQA, arXiv:2305.13245 (k and v have fewer heads, shared by the query heads).
+    moves once); Ainslie et al., GQA, arXiv:2305.13245 (k and v have fewer heads, shared by the query heads); Dao,
+    FlashAttention-2, arXiv:2307.08691, algorithm 2 (backward pass).
     """
     batch, q_length, kv_length, heads, _, head_size, v_head_size, pairs, keys, note = sizes
-    each = head_size + v_head_size
-    macs = exact_div(matmuls * pairs * each, 2)
-    matrix, vector = 2 * macs, exact_div(matmuls * SOFTMAX_PER_ELEMENT * pairs, 2)
+    each = (matmuls - matmuls // 2) * head_size + matmuls // 2 * v_head_size
+    macs = pairs * each
+    matrix, vector = 2 * macs, (SOFTMAX_PER_ELEMENT if matmuls == 2 else 4) * pairs
     if exact and not is_zero(pairs):
         seeing = batch * heads * (q_length if queries is None else queries)
         matrix, vector = matrix - pairs - v_head_size * seeing, vector - 2 * seeing
@@ -93,8 +96,7 @@ def attention(
     dims = {**dict(zip(sizes._fields, sizes[:7], strict=False)), "pairs": head_pairs, "transcendentals": pairs}
     options: dict[str, Size] = {}
     if matmuls != 2 or isinstance(head_pairs, float):  # else they follow from dims
-        unmasked = exact_div(matmuls * batch * heads * q_length * kv_length * each, 2)
-        options = {"macs": macs, "unmasked_macs": unmasked}
+        options = {"macs": macs, "unmasked_macs": batch * heads * q_length * kv_length * each}
     if keys is not None:
         q, k, v, *rest = reads
         reads = (q, _seen(k, keys, kv_length), _seen(v, keys, kv_length), *rest)
