@@ -110,12 +110,12 @@ class FieldPath(NamedTuple):
 def amount(raw: Any, unit: str) -> float:
     """Read a number, or text with a unit; a peak for 2:4 sparse matrices, of which dense ones reach half, as that half.
 
-    >>> amount("1979 TFLOP/s sparse", "FLOP/s"), amount("3.35 TB/s", "B/s")
-    (989500000000000.0, 3350000000000.0)
+    >>> amount("1979 TFLOP/s sparse", "FLOP/s"), amount("989.5 TFLOP/s dense", "FLOP/s"), amount("3.35 TB/s", "B/s")
+    (989500000000000.0, 989500000000000.0, 3350000000000.0)
     """
-    dense, _, last = raw.strip().rpartition(" ") if isinstance(raw, str) else ("", "", "")
-    is_sparse = last.lower() == "sparse" and unit == "FLOP/s"
-    return quantity.parse(dense, unit) / 2 if is_sparse else quantity.parse(raw, unit)
+    peak, _, last = raw.strip().rpartition(" ") if isinstance(raw, str) else ("", "", "")
+    share = {"sparse": 2, "dense": 1}.get(last.lower()) if unit == "FLOP/s" else None
+    return quantity.parse(peak, unit) / share if share else quantity.parse(raw, unit)
 
 
 def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *, most: float = math.inf) -> Figure:
