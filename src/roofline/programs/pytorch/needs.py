@@ -20,6 +20,7 @@ from operator import lt
 from typing import Any, TypeAlias
 
 import numpy as np
+import sympy
 
 from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
@@ -361,7 +362,7 @@ def _counted_from_least(value: Any) -> Any:
         return value if (args, results) == (value.args, value.results) else replace(value, args=args, results=results)
     if isinstance(value, TensorOperand) and value.layout is not None:
         strides, start, width = value.layout
-        sizes = (*value.shape, *strides, start)
+        sizes = (*value.shape, *map(_of_some_elements, strides), start)
         if any(map(is_symbol, sizes)):
             *plain, start = regions.counted_from(LEAST, sizes)
             rank = len(value.shape)
@@ -369,6 +370,13 @@ def _counted_from_least(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(_counted_from_least, value))
     return regions.counted_from(LEAST, [value])[0] if is_symbol(value) else value
+
+
+def _of_some_elements(stride: Size) -> Size:
+    """A stride of a tensor that is not empty: PyTorch takes a dimension for at least 1 long, in case it is."""
+    if not is_symbol(stride):
+        return stride
+    return stride.replace(sympy.Max, lambda *sizes: sympy.Max(*(size for size in sizes if size != 1)))
 
 
 def _bytes(places: Mapping[Stretches, None]) -> Size:
@@ -449,12 +457,15 @@ def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
     """The elements of a tensor that lie at places of its storage; all where these lie on no common grid."""
     assert tensor.layout is not None
     strides, start, width = tensor.layout
-    order = sorted(range(len(strides)), key=lambda d: (-strides[d], tensor.shape[d]))
-    shape = tuple(tensor.shape[d] for d in order)
-    dense = all(
-        n == 1 or strides[d] == regions.expanded(prod(shape[at + 1 :]) * width)
-        for at, (d, n) in enumerate(zip(order, shape, strict=True))
-    )
+
+    def is_dense(order: Sequence[int]) -> bool:
+        behind = (regions.expanded(prod(tensor.shape[d] for d in order[at + 1 :]) * width) for at in range(len(order)))
+        return all(tensor.shape[d] == 1 or strides[d] == held for d, held in zip(order, behind, strict=True))
+
+    order: Sequence[int] = range(len(strides))
+    if not is_dense(order):
+        order = sorted(order, key=lambda d: (-strides[d], tensor.shape[d]))
+    shape, dense = tuple(tensor.shape[d] for d in order), is_dense(order)
     held = regions.expanded(prod(shape) * width)
     if dense and not start and Stretches(0, ((held, 1),)) in places:
         return regions.box_in(WHOLE, tensor.shape)
