@@ -694,7 +694,7 @@ def is_less(amount: Size, limit: Size) -> bool:
         grown = expanded(amount).xreplace({least: more})
         if grown.diff(more).is_nonnegative and any(is_less(grown.subs(more, each), limit) for each in least.args):
             return True
-    return is_surely(lt, expanded(amount), expanded(limit))
+    return is_surely(lt, expanded(amount - limit), 0)  # as floor(x) < floor(x) + 1 is not decided
 
 
 def expanded(size: Size) -> Size:
