@@ -53,7 +53,12 @@ def test_a_bound_of_plain_numbers_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [("bound", "bf16[64, 64] * bf16[64, 64]", "--on", "v5e"), ("llm", "llama-2-7b", "--on", "h100")]
+    "asked",
+    [
+        ("bound", "bf16[64, 64] * bf16[64, 64]", "--on", "v5e"),
+        ("llm", "llama-2-7b", "--on", "h100"),
+        ("measure", "--show"),
+    ],
 )
 def test_a_command_that_draws_nothing_loads_no_charts(asked: tuple[str, ...]) -> None:
     code = f"import sys; from roofline.cli import main; main({list(asked)!r}); print(*sys.modules, file=sys.stderr)"

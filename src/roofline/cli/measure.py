@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,7 +44,6 @@ def measure_command(again: bool, against: str | None, output: str | None, as_jso
     roofline measure --show --chart bandwidth.svg --roofline roof.svg --csv figures.csv
     roofline measure --device cuda            # an accelerator; from then on:  --on this-device
     """
-    from roofline.charts.roofline_charts import bandwidth_chart, measured_chart
     from roofline.measurement import read_machine_file, write_machine_file
     from roofline.measurement.machine_file import check_machine_file, write_csv
 
@@ -71,8 +71,8 @@ def measure_command(again: bool, against: str | None, output: str | None, as_jso
             raise
     show_answer(measured, as_json)
     written = _written(
-        (chart, lambda path: bandwidth_chart(measured).save(path)),
-        (roofline, lambda path: measured_chart(measured, sheet=sheet).save(path)),
+        (chart, lambda path: _charts("roofline_charts").bandwidth_chart(measured).save(path)),
+        (roofline, lambda path: _charts("roofline_charts").measured_chart(measured, sheet=sheet).save(path)),
         (csv_file, lambda path: write_csv(measured, path)),
     )
     if as_json:
@@ -112,6 +112,11 @@ def _kept(measured: Measurement, path: str) -> str:
     return path + STOPPED if whole else path
 
 
+def _charts(file: str) -> Any:
+    """A file of the charts, loaded where something is drawn."""
+    return import_module(f"roofline.charts.{file}")
+
+
 def _written(*files: tuple[str | None, Callable[[str], Any]]) -> list[str]:
     """Write the pictures and tables of which a file was named; list these files."""
     for path, write in files:
@@ -148,8 +153,6 @@ def run_command(
     roofline run "fp32[M, K] * fp32[K, N]" M=64 K=4096 N=4096 --threads 1 --cold
     roofline run "fp32[1024, 1024] @ fp32[1024, 1024]" --backend numpy
     """
-    from roofline.charts.bars import split_chart
-    from roofline.charts.roofline_charts import measured_chart
     from roofline.measurement import run
     from roofline.measurement.machine_file import this_machine
     from roofline.measurement.runs import write_runs
@@ -167,9 +170,10 @@ def run_command(
     show_answer(points, as_json)
     drawn = threads if threads is not None and has_roof(found.measured, threads) else None
     dtypes = sorted({point.run.dtype for point in points if point.run.flops})
+    shown = {"threads": drawn, "dtypes": dtypes, "points": points}
     _written(
-        (chart, lambda path: measured_chart(found.measured, threads=drawn, dtypes=dtypes, points=points).save(path)),
-        (split, lambda path: split_chart(points).save(path)),
+        (chart, lambda path: _charts("roofline_charts").measured_chart(found.measured, **shown).save(path)),
+        (split, lambda path: _charts("bars").split_chart(points).save(path)),
     )
 
 
@@ -190,8 +194,6 @@ def profile_command(
     M=$M,'regex:sm__ops_path_tensor_src_.*'
     ncu --csv --page raw --metrics "$M" python run.py > k.csv
     """
-    from roofline.charts import plot
-    from roofline.charts.bars import split_chart
     from roofline.measurement import profile
     from roofline.measurement.runs import write_runs
 
@@ -208,8 +210,8 @@ def profile_command(
         raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
     _written(
         (csv_file, lambda path: write_runs(runs, path)),
-        (chart, lambda path: plot(on=points.machine, measured=drawn).save(path)),
-        (split, lambda path: split_chart(points, unpriced=points.unpriced).save(path)),
+        (chart, lambda path: _charts("plot").plot(on=points.machine, measured=drawn).save(path)),
+        (split, lambda path: _charts("bars").split_chart(points, unpriced=points.unpriced).save(path)),
     )
     show_answer(points if as_json else longest, as_json)
 
