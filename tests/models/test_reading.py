@@ -255,7 +255,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(model_type="llada", block_type="sequential"),
         "block_type of toy is 'sequential'; it is read only as 'llama'",
     ),
-    (changed(model_type="llada", num_experts=64), "num_experts of toy is 64; it is read only as None"),
+    (changed(model_type="llada", num_experts=64), "num_experts of toy is 64; leave it out"),
     (changed(torch_dtype="bfloat17"), "unknown dtype 'bfloat17'; did you mean 'bfloat16'?"),
 ]
 

@@ -166,7 +166,7 @@ class Fields:
         for field, value in usual.items():
             if self.get(field, value) != value:
                 wrong = f"{field} of {self.name} is {quoted(self.get(field))}"
-                raise InputError(wrong, hint=f"it is read only as {quoted(value)}")
+                raise InputError(wrong, hint="leave it out" if value is None else f"it is read only as {quoted(value)}")
 
     def not_understood(self, field: str, hint: str) -> InputError:
         """The error of a field whose value means nothing that is known."""
