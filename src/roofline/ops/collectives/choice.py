@@ -46,7 +46,18 @@ from roofline.ops.collectives.cost import CollectiveCost, algorithms, cost, defa
 from roofline.ops.collectives.registry import KINDS, find_algorithm
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import format_quantity
-from roofline.sizes import TIE, Size, chip_counts, is_array, is_symbol, maximum, minimum, of_largest, product
+from roofline.sizes import (
+    TIE,
+    Size,
+    chip_counts,
+    is_array,
+    is_symbol,
+    maximum,
+    minimum,
+    of_largest,
+    product,
+    sums_by_name,
+)
 from roofline.work import Key, Op, Work
 
 #: One algorithm for all collectives that it does, or one for each kind.
@@ -211,11 +222,8 @@ def chosen_together(
         return tuple(replace(op, note=f"{op.note}; {said}") if at in own else op for at, op in enumerate(ops))
 
     def spent(part: Mapping[int, Op]) -> dict[str, Size]:
-        found: dict[str, Size] = {}
-        for at, op in part.items():
-            for name, time in _by_resource(op.work + loads[at], machine, op).items():
-                found[name] = found.get(name, 0) + time * op.repeat
-        return found
+        each = ((op.repeat, _by_resource(op.work + loads[at], machine, op)) for at, op in part.items())
+        return sums_by_name((name, time * repeat) for repeat, times in each for name, time in times.items())
 
     def by(names: Sequence[str]) -> dict[int, Op]:
         pairs = zip(names, groups, strict=True)
@@ -598,11 +606,8 @@ def _times(work: Work, machine: Machine) -> tuple[Size, Size, Size]:
 
 def _by_resource(work: Work, machine: Machine, op: Op | None = None) -> dict[str, Size]:
     """The time of each resource; what has no rate is left out."""
-    found: dict[str, Size] = {}
-    for key, amount in work.items():
-        for known in rates(machine, key, op):
-            found[known.resource] = found.get(known.resource, 0) + amount * known.share / known.value
-    return found
+    each = ((amount, known) for key, amount in work.items() for known in rates(machine, key, op))
+    return sums_by_name((known.resource, amount * known.share / known.value) for amount, known in each)
 
 
 def _hops_known(work: Work, machine: Machine) -> bool:
