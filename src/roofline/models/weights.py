@@ -9,8 +9,8 @@ True
 
 The ``quantization_config`` of a ``config.json`` says which modules are stored in which format, and which are not.
 Understood are ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt``
-(all its algorithms, mixed by layer too), ``mxfp4``, ``mxfp8``, ``nvfp4``, ``fouroversix``, ``gptq``, ``awq``,
-``auto-round``, ``bitsandbytes`` (8 and 4 bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``,
+(its algorithms but ``NVFP4_SVD``, mixed by layer too), ``mxfp4``, ``mxfp8``, ``nvfp4``, ``fouroversix``, ``gptq``,
+``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4 bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``,
 ``quanto``, ``eetq``, ``aqlm``, ``metal``, and SGLang's ``w8a8_int8``, ``w8a8_fp8`` and ``blockwise_int8``. Anything
 else is an error that lists them.
 
