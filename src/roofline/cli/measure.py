@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,10 +69,19 @@ def measure_command(again: bool, against: str | None, output: str | None, as_jso
             show_answer(measured, as_json)
             raise
     show_answer(measured, as_json)
+
+    def draw_bandwidths(path: str) -> None:
+        from roofline.charts.roofline_charts import bandwidth_chart
+
+        bandwidth_chart(measured).save(path)
+
+    def draw_roofline(path: str) -> None:
+        from roofline.charts.roofline_charts import measured_chart
+
+        measured_chart(measured, sheet=sheet).save(path)
+
     written = _written(
-        (chart, lambda path: _charts("roofline_charts").bandwidth_chart(measured).save(path)),
-        (roofline, lambda path: _charts("roofline_charts").measured_chart(measured, sheet=sheet).save(path)),
-        (csv_file, lambda path: write_csv(measured, path)),
+        (chart, draw_bandwidths), (roofline, draw_roofline), (csv_file, lambda path: write_csv(measured, path))
     )
     if as_json:
         return
@@ -110,11 +118,6 @@ def _kept(measured: Measurement, path: str) -> str:
     except RooflineError:
         whole = False
     return path + STOPPED if whole else path
-
-
-def _charts(file: str) -> Any:
-    """A file of the charts, loaded where something is drawn."""
-    return import_module(f"roofline.charts.{file}")
 
 
 def _written(*files: tuple[str | None, Callable[[str], Any]]) -> list[str]:
@@ -168,13 +171,20 @@ def run_command(
         points = run(*expressions, at=found, sizes=sizes, **options, **wanted)
     _written((csv_file, lambda path: write_runs([point.run for point in points], path)))
     show_answer(points, as_json)
-    drawn = threads if threads is not None and has_roof(found.measured, threads) else None
-    dtypes = sorted({point.run.dtype for point in points if point.run.flops})
-    shown = {"threads": drawn, "dtypes": dtypes, "points": points}
-    _written(
-        (chart, lambda path: _charts("roofline_charts").measured_chart(found.measured, **shown).save(path)),
-        (split, lambda path: _charts("bars").split_chart(points).save(path)),
-    )
+
+    def draw_roofline(path: str) -> None:
+        from roofline.charts.roofline_charts import measured_chart
+
+        drawn = threads if threads is not None and has_roof(found.measured, threads) else None
+        dtypes = sorted({point.run.dtype for point in points if point.run.flops})
+        measured_chart(found.measured, threads=drawn, dtypes=dtypes, points=points).save(path)
+
+    def draw_split(path: str) -> None:
+        from roofline.charts.bars import split_chart
+
+        split_chart(points).save(path)
+
+    _written((chart, draw_roofline), (split, draw_split))
 
 
 @command_named("profile")
@@ -208,11 +218,18 @@ def profile_command(
     if chart is not None and not drawn:
         wrong = f"none of the {len(longest)} longest runs has both FLOPs and bytes, so there is no chart"
         raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
-    _written(
-        (csv_file, lambda path: write_runs(runs, path)),
-        (chart, lambda path: _charts("plot").plot(on=points.machine, measured=drawn).save(path)),
-        (split, lambda path: _charts("bars").split_chart(points, unpriced=points.unpriced).save(path)),
-    )
+
+    def draw_roofline(path: str) -> None:
+        from roofline.charts import plot
+
+        plot(on=points.machine, measured=drawn).save(path)
+
+    def draw_split(path: str) -> None:
+        from roofline.charts.bars import split_chart
+
+        split_chart(points, unpriced=points.unpriced).save(path)
+
+    _written((csv_file, lambda path: write_runs(runs, path)), (chart, draw_roofline), (split, draw_split))
     show_answer(points if as_json else longest, as_json)
 
 
