@@ -70,9 +70,18 @@ def test_the_name_of_a_file_stands_not_behind_json(tmp_path: Path, capsys: pytes
     assert said.err.endswith(f"wrote {tmp_path}/x.svg\n")
 
 
+def test_beside_a_picture_stands_what_was_worked_out(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*LLM, "--context", "8k", "--price", "2", "-o", str(tmp_path / "x.svg")]) == 0
+    said = capsys.readouterr().out
+    assert "$" in said.rpartition("\nwrote ")[0]
+    assert main([*LLM, "--context", "8k", "--view", "memory", "--width", "800"]) == 2
+    assert "--width is of a picture; end -o in .svg, .png or .pdf, or leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [BOUND, LLM])
 @pytest.mark.parametrize("kind", ["html", "txt", "csv", "svg"])
-def test_beside_a_file_stands_the_answer(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*BOUND, "-o", str(tmp_path / f"x.{kind}")]) == 0
+def test_beside_a_file_stands_the_answer(kind: str, words: list[str], tmp_path: Path, capsys: Capture) -> None:
+    assert main([*words, "-o", str(tmp_path / f"x.{kind}")]) == 0
     said = capsys.readouterr().out
     assert "at best" in said.partition("\n\n")[2].partition("\n")[0]
     assert f"\n\nwrote {tmp_path}/x.{kind}" in said

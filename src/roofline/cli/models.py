@@ -53,6 +53,7 @@ from roofline.cli.option_values import (
 from roofline.cli.output import (
     ChartKind,
     data_or_picture,
+    is_drawn,
     show,
     show_answer,
     show_changed,
@@ -187,8 +188,6 @@ def _phase_meant(options: dict[str, Any]) -> str:
 BESIDE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("past", "all_logits"), ("prompt",)),
     "kv_parallel": ("tensor",),
-    "dark": ("file",),
-    "width": ("file", "view"),
 }
 
 #: Options of the time of a step.
@@ -206,18 +205,6 @@ def beside_of_serving() -> dict[str, tuple[str, ...]]:
     return BESIDE | {{"prefill_link": "link"}.get(name, name): use.beside for name, use in uses.items() if use.beside}
 
 
-PICTURE_NAMES = ("view", "phase", "file")
-WORKED_OUT_NAMES = (
-    "output", "chunk", "fit", "advise", "price", "power", "draft", "accept", "draft_by", "draft_weights",
-    "prefill_on", "prefill_tensor", "prefill_batch", "prefill_link", "form", "tpot",
-)  # fmt: skip
-
-
-def taken(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Take options of these names out."""
-    return {name: options.pop(name) for name in names}
-
-
 @command_named(
     "llm",
     "batch prompt context output on set tensor expert weights kv estimate measured tpot price fit advise explain json",
@@ -228,11 +215,9 @@ def taken(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 @with_options(options("measured output tpot chunk fit advise price power draft accept draft-by draft-weights"))
 @with_options(options("prefill-on prefill-tensor prefill-batch prefill-link pool form"))
 @with_options(
-    option("view", type=ChartKind("model")),
-    option("phase", type=click.Choice(["prefill", "decode"])),
-    option("output-file", callback=data_or_picture, help="A picture (.svg, .png, .pdf); .json, .txt: all; .csv."),
-    *options("dark width explain json"),
-)
+    option("view", type=ChartKind("model")), option("phase", type=click.Choice(["prefill", "decode"])),
+    options("explain json"),
+)  # fmt: skip
 def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     """The floor of serving a model on one chip or several: prefill and decode, and whether it fits.
 
@@ -255,36 +240,33 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
     wanted, models = expectation_wanted(options), models_in(model)
     machines = targets(options["on"])
     if len(machines) * len(format_choices({**options, "model": models})) > 1:
-        each = {**options, "model": models}
-        took = wanted.get("measured")
-        found: Any = on_each(each, lambda one: _step_alone(load(one.pop("model")), one, wanted), measured=took)
-        if options["file"] is not None:
-            if as_json:
-                raise InputError("--json and a picture are two answers", hint="give one of them")
-            show_chart(found.plot(), options["file"])
-            return
+        _check_side_by_side()
+
+        def ask_one(one: dict[str, Any]) -> Any:
+            described = load(one.pop("model"))
+            return llm(described, **_asked(described, one), **wanted)
+
+        found: Any = on_each({**options, "model": models}, ask_one, measured=wanted.get("measured"))
         show_answer(found, as_json, explain)
         return
     described = load(models)
-    asked, picture = _asked(described, {**options, "on": machines[0]})
-    if (as_json or explain) and (picture["view"] or picture["file"]):
+    view, phase, is_picture = options["view"], options["phase"], options["view"] is not None or is_drawn()
+    asked = _asked(described, {**options, "on": machines[0]})
+    if (as_json or explain) and is_picture:
         other = "--json" if as_json else "--explain"
         raise InputError(f"{other} and a picture are two answers", hint=f"leave {other} or --view and -o out")
-    if picture["view"] == "memory":
+    if view == "memory":
         not_of_memory()
-    along_front = decodes_several(asked, asked) and (picture["file"] is not None or "estimate" not in wanted)
-    front = along_front or picture["view"] == "front"
+    along_front = decodes_several(asked, asked) and (is_drawn() or "estimate" not in wanted)
     of_step = (asked[name] for name in ("prompt", "context", "price", "power"))
     alone = asked["fit"] and not asked["advise"] and all(value is None for value in of_step)
-    if alone and (picture["view"] or picture["file"]):
+    if alone and is_picture:
         raise InputError("a picture is of a step, and --fit alone is of memory", hint="add --context 8k")
-    found = llm(described, **asked, front=front, **wanted)
-    if (picture["view"] or picture["file"]) and hasattr(found, "each"):  # at several sizes
-        if picture["view"]:
-            raise InputError("--view is of one step, and several sizes are given", hint="leave --view out, or give one")
-        show_chart(found.plot(), picture["file"])
-    elif picture["view"] or picture["file"]:
-        _draw(found, picture)
+    found = llm(described, **asked, front=along_front or view == "front", **wanted)
+    if view and hasattr(found, "each"):  # at several sizes
+        raise InputError("--view is of one step, and several sizes are given", hint="leave --view out, or give one")
+    if is_picture and not hasattr(found, "each"):
+        show_chart(_picture(found, view, phase), of=found)
         for each in found.worked_out:
             show(each.sections())
     elif as_json and alone:
@@ -294,17 +276,17 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
     else:
 
         def ask(of_one: dict[str, Any]) -> Any:
-            return llm(described, **_asked(described, of_one)[0], **wanted)
+            return llm(described, **_asked(described, of_one), **wanted)
 
         show_changed(found, against_catalog(found, {**options, "on": machines[0]}, ask))
 
 
-def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of the question that options ask, and the picture they ask for; options lose all."""
+def _asked(described: Model, options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the question that options ask; options lose all."""
     pictured = images(options, described) | ({"logits": "all"} if options.pop("all_logits") else {})
     sizes = crossed_sizes({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
     sizes["batch"] = 1 if sizes["batch"] is None and options["tpot"] is None else sizes["batch"]
-    picture = taken(options, PICTURE_NAMES)
+    view, phase = options.pop("view"), options.pop("phase")
     options |= {name: _size(name, options[name]) for name in ("output", "chunk")}
     options["prefill_link"] = options.pop("link")
     by = options["draft_by"]
@@ -316,46 +298,38 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], d
     }  # fmt: skip
     if found["past"] is None:
         del found["past"]
-    if picture["view"] == "front" or not (picture["view"] or picture["file"]):
-        found["phase"] = picture["phase"]
-    return found, picture
+    if view == "front" or not (view or is_drawn()):
+        found["phase"] = phase
+    return found
 
 
-#: What answers a limit of decoding on several machines.
-_SWEPT = "roofline sweep takes it over several machines and batches, and with --price names the cheapest of all"
+#: Options of one step: a cost stands beside a cost, the fewest chips beside others, and whole answers beside others.
+_OF_ONE_STEP = (
+    "chunk", "advise", "draft", "accept", "draft_by", "draft_weights", "prefill_on", "prefill_tensor", "prefill_batch",
+    "link", "tpot", "view",
+)  # fmt: skip
 
 
-def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, Any]) -> Any:
-    """A step of serving by itself: what several machines are compared by."""
-    from roofline.models.serving.llm import llm
-
-    asked, picture = _asked(described, options)
-    context = click.get_current_context()
-    # a cost stands beside a cost, the fewest chips beside others, and whole answers beside others
-    others = (name for name in WORKED_OUT_NAMES if name not in ("price", "power", "fit", "output", "form"))
-    names = {name: "link" if name == "prefill_link" else name for name in (*others, "view")}
-    for name, own in names.items():
-        value = picture[name] if name in picture else asked[name]
-        if value is not None and not_default(own):
-            flag = next(word_of(param) for param in context.command.params if param.name == own)
-            raise InputError(
-                f"{flag} is of one step, and several models, machines, formats or policies are given",
-                hint=_SWEPT if name == "tpot" else "give one of each, without commas",
-            )
-    return llm(described, **asked, **expected)
+def _check_side_by_side() -> None:
+    """Refuse an option of one step where several are compared."""
+    params = (each for each in click.get_current_context().command.params if each.name in _OF_ONE_STEP)
+    wrong = next((each for each in params if not_default(each.name or "")), None)
+    if wrong is not None:
+        table = "roofline sweep takes it over several machines and batches, and with --price names the cheapest of all"
+        raise InputError(
+            f"{word_of(wrong)} is of one step, and several models, machines, formats or policies are given",
+            hint=table if wrong.name == "tpot" else "give one of each, without commas",
+        )
 
 
-def _draw(found: Any, picture: dict[str, Any]) -> None:
-    """Draw the view asked for: into a file, or the terminal."""
+def _picture(found: Any, view: str | None, phase: str | None) -> Any:
+    """The view asked for; without one the front of several choices, or the roofline."""
     from roofline.charts.chart import charts_of
 
-    front = found.front
-    view = picture["view"] or ("front" if front is not None else "roofline")
-    asked = {} if view == "front" else {"phase": picture["phase"]}
-    draw = charts_of("model")[view]
-    if front is not None and front.fitting and picture["file"]:
-        show([Sentences(front.lead)])
-    show_chart(draw(front if view == "front" else found, **asked), picture["file"])
+    kinds = charts_of("model")
+    if view == "front" or (view is None and found.front is not None):
+        return kinds["front"](found.front)
+    return kinds[view or "roofline"](found, phase=phase)
 
 
 def _size(name: str, text: str | int | None) -> Any:

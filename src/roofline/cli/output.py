@@ -200,15 +200,16 @@ def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "", sai
     click.echo(f"wrote {what}{path}{': ' * bool(said)}{said}", err=bool(context and context.params.get("as_json")))
 
 
-def show_chart(chart: Any, path: str | None) -> None:
+def show_chart(chart: Any, path: str | None = None, of: Any = None) -> None:
     """Write a chart to a file, at twice the size unless a width is asked for, or draw it in the terminal.
 
-    A width keeps the plot's proportions; rows of bars and of the key keep their height.
+    A width keeps the plot's proportions; rows of bars and of the key keep their height. ``of`` is the answer that it is
+    a picture of, which stands beside the file.
     """
     import shutil
 
-    if path is None and _KEPT.get() is not None:
-        show(chart)
+    if path is None and is_kept():
+        show(of, charts=lambda: [chart]) if of is not None and is_drawn() else show(chart)
         return
     look = (context.meta if (context := click.get_current_context(silent=True)) else {}).get(LOOK, {})
     chart = chart.with_theme("dark") if look.get("dark") else chart
@@ -463,7 +464,7 @@ ONE_FILE = ("measure", "calibrate")
 _OWN_FILES = ("calibrate", "explore", "completion")
 
 #: Commands whose ``-o`` may be a picture, and that have no words of their own about how it looks.
-_PICTURED = ("bound", "chips", "comm", "model", "profile", "run", "solve", "sweep", "trace", "train")
+_PICTURED = ("bound", "chips", "comm", "llm", "model", "profile", "run", "solve", "sweep", "trace", "train")
 
 
 def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -599,8 +600,8 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     elif not found.shown:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
     elif path.lower().endswith(PICTURES):
-        chart = picture_of(found.shown, path)
-        show(_opening(found.shown[0][1]), of=found.shown[0][0])
+        chart, (first, *others) = picture_of(found.shown, path), found.shown
+        show([*_opening(first[1]), *(part for _, said, _ in others for part in (*said, BLANK))], of=first[0])
         show_chart(chart, path)
         return
     else:
