@@ -25,7 +25,7 @@ MESSAGES = [
     ([*TRAIN, "--batch-tokens", "1M,2M", "--search"], "--batch-tokens '1M,2M' is not a number of tokens"),
     (
         ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8", "-o", "x.svg", "--json"],
-        "--json and a picture are two answers; give one of them",
+        "--json and x.svg are two answers; -o FILE.json",
     ),
     (["bound", MATMUL, "--on", "v5e", "B=0"], "size B is 0; a size is a whole number of at least 1"),
     (["formula", MATMUL, "--on", "v5e", "B=0", "D=8", "F=8"], "size B is 0; a size is a whole number of at least 1"),
@@ -268,7 +268,7 @@ MESSAGES = [
         "--draft is of one step, and several models, machines, formats or policies are given; give one of",
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
-    (["model", "llama-3-8b", "--prompt", "1,2"], "--prompt '1,2' is not one number of tokens or sequences; for"),
+    (["model", "llama-3-8b", "--prompt", "1,2"], "--prompt '1,2' is not a number of tokens or sequences; one, for"),
     (
         ["llm", "llama-3-8b", "--on", "v5e:4x4", "--pool", "4", "--context", "8"],
         "v5e has a shape, and the 4 chips of a pool have none; say on v5e",

@@ -211,7 +211,7 @@ MESSAGES = [
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--batch", "0"], "size batch is 0"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--weights", "fp9"], "unknown dtype 'fp9'; did you mean"),
     (["model", "llama-2-7b", "gpt-3", "--modules"], "--modules opens one model up, not 2; name one"),
-    (["model", "llama-2-7b", "--prompt", "0"], "size prompt is 0"),
+    (["model", "llama-2-7b", "--prompt", "0"], "--prompt '0' is not a number of tokens"),
 ]
 
 

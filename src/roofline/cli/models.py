@@ -61,12 +61,12 @@ from roofline.cli.output import (
     show_json,
     working,
 )
-from roofline.counts import count, parse_size
-from roofline.errors import InputError, quoted
+from roofline.counts import parse_size
+from roofline.errors import InputError
 from roofline.quantity import format_count, whole_number
 from roofline.sections import BLANK, Amount, Column, Row, Section, Sentences, Table, figures
 from roofline.signatures import spelled
-from roofline.sizes import LARGEST, check, is_array
+from roofline.sizes import check, is_array
 
 if TYPE_CHECKING:
     from roofline.models.description import Model
@@ -97,12 +97,10 @@ def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
 
 def images(options: dict[str, Any], model: Any) -> dict[str, Any]:
     """Turn the options about images in a prompt into arguments of the library; ``options`` loses them."""
-    count, size = options.pop("images"), options.pop("image_size")
-    if count is None:
-        return {}
-    images = whole_number(count)
+    hint = "a whole number, as in --images 4"
+    images, size = _one("images", options.pop("images"), "number of images", hint), options.pop("image_size")
     if images is None:
-        raise InputError(f"--images {count!r} is not a number of images", hint="a whole number, as in --images 4")
+        return {}
     if model.vision is None:
         raise InputError(f"{model.name} has no vision tower that is modelled", hint="leave the images out")
     if options["prompt"] is None:
@@ -332,10 +330,15 @@ def _picture(found: Any, view: str | None, phase: str | None) -> Any:
     return kinds[view or "roofline"](found, phase=phase)
 
 
-def _size(name: str, text: str | int | None) -> Any:
+def _size(name: str, text: str | int | None, *said: str) -> Any:
     """Read a size: a number, or a list or range, which becomes an array; one that is read already stays."""
-    value = model_size(name, text)
+    value = model_size(name, text, *said)
     return check(name, value) if isinstance(value, list) else value
+
+
+def _one(name: str, text: str | None, what: str = "number of tokens", hint: str = "as in 65536, 4e6 or 4M") -> Any:
+    """Read one whole number, which may be written as 4e6, 4M or 15T."""
+    return model_size(name, text, what, hint, one=True)
 
 
 @command_named("model")
@@ -379,7 +382,8 @@ def model_command(names: tuple[str, ...], modules: bool, parts: bool, as_json: b
         return
     if options.pop("compute") is not None:
         raise InputError("--compute says nothing of FLOPs and bytes, and there are no times here", hint="leave it out")
-    asked = {name: _size_of_module(name, options.pop(name)) for name in ("batch", "prompt", "context")}
+    said = "number of tokens or sequences", "one, for instance 8k"
+    asked = {name: _one(name, options.pop(name), *said) for name in ("batch", "prompt", "context")}
     asked |= convention_arguments(options, OF_OPERATIONS) | STORED.arguments(options)
     prompts = [asked["prompt"] or min(1024, model.context or 1024) for model in models]
     found = [summary(model, **{**asked, "prompt": prompt}) for model, prompt in zip(models, prompts, strict=True)]
@@ -387,14 +391,6 @@ def model_command(names: tuple[str, ...], modules: bool, parts: bool, as_json: b
         show_json({"schema": "roofline/model/1", "models": [each.to_dict() for each in found]})
     else:
         show(Part(summary_sections(found)), charts=charts)
-
-
-def _size_of_module(name: str, text: str | None) -> Any:
-    """One number, written as people write it."""
-    size = None if text is None else check(name, parse_size(name, text))
-    if size is not None and not isinstance(size, int):
-        raise InputError(f"--{name} {text!r} is not one number of tokens or sequences", hint="for instance 8k")
-    return size
 
 
 def _catalog() -> list[Section]:
@@ -451,6 +447,10 @@ _BESIDE_TRAIN = {
 _OF_BUDGETS = (
     "tokens", "mfu", "price", "power", "days", "chip_hours", "weights", "checkpoint", "on", "set_", "files", "as_json"
 )  # fmt: skip
+
+
+#: What microbatches are, and how they are written.
+_PARTS = ("number of parts", "as in 8, or several: 8,16,32")
 
 
 def _power(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -527,10 +527,10 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
         if options.pop(name) is not None:
             word = name.replace("_", "-")
             raise InputError(f"--{word} is of a budget without a step", hint="leave --batch-tokens out, or give --mfu")
-    options["tokens"] = _count("tokens", options["tokens"])
+    options["tokens"] = _one("tokens", options["tokens"])
     for name in ("batch_tokens", "sequence"):
         options[name] = _sizes(name, options[name])
-    options["microbatches"] = _parts(options["microbatches"])
+    options["microbatches"] = _size("microbatches", options["microbatches"], *_PARTS)
     options["checkpoint"] = kept_each(options.pop("checkpoint"))
     options["count"] = "full" if options.pop("full_attention") else "causal"
 
@@ -577,9 +577,9 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
     for name in ("days", "chip_hours"):
         options.pop(name)
     for name in ("batch_tokens", "sequence", "tokens"):
-        options[name] = _count(name, options[name])
+        options[name] = _one(name, options[name])
     if options["microbatches"] is not None:
-        options["microbatches"] = _parts(options["microbatches"])
+        options["microbatches"] = _size("microbatches", options["microbatches"], *_PARTS)
         if is_array(options["microbatches"]):
             raise InputError("--search tries numbers of microbatches", hint="give one, or leave --microbatches out")
     for name in (*TRIED, "zero"):
@@ -621,7 +621,7 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
     not_alone({"checkpoint": ("batch_tokens",)})
     names = ("weights", "gradients", "moments", "master", "lora")
     figures = {name: options[name] for name in names if not_default(name)}
-    tokens = _count("batch_tokens", options["batch_tokens"]) or 0
+    tokens = _one("batch_tokens", options["batch_tokens"]) or 0
 
     def ask(asked: dict[str, Any]) -> Any:
         where = target_arguments(asked)
@@ -660,7 +660,7 @@ def _of_a_step(model: str, name: str, options: dict[str, Any]) -> InputError:
 
 def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
     """Answer for a token budget without a step; an option about steps is refused."""
-    tokens = _count("tokens", options["tokens"])
+    tokens = _one("tokens", options["tokens"])
     if tokens is None:
         raise InputError(
             "--batch-tokens is missing",
@@ -686,27 +686,9 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
 def _sizes(name: str, text: str | None) -> Any:
     """Read tokens of a step or a sequence: a number, or a list or range of them."""
     if text is None or not (is_list(text) or ":" in text):
-        return _count(name, text)
+        return _one(name, text)
     each = text.split(",") if "," in text else map(str, parse_size(name, text))
-    return check(name, [_count(name, one) for one in each])
-
-
-def _parts(text: str | None) -> Any:
-    """Read microbatches: a number, or a list or range of them."""
-    found = model_size("microbatches", text, "number of parts", "as in 8, or several: 8,16,32")
-    return None if found is None else check("microbatches", found)
-
-
-def _count(name: str, text: str | None) -> int | None:
-    """Read a whole number, which may be written as 4e6, 4M or 15T."""
-    if text is None:
-        return None
-    value = count(text, billion=True)
-    if not isinstance(value, int) or not 1 <= value <= LARGEST:
-        raise InputError(
-            f"--{name.replace('_', '-')} {text!r} is not a number of tokens", hint="as in 65536, 4e6 or 4M"
-        )
-    return value
+    return check(name, [_one(name, one) for one in each])
 
 
 #: The exit code where nothing meets the limits.
@@ -758,10 +740,9 @@ def plan_command(model: str, as_json: bool, file: str | None, view: str | None, 
     if as_json and simulate:
         raise InputError("--simulate is a table, which --json does not have", hint="leave one of them out")
     chips = [str(name) for name in targets(options.pop("on")) if name is not None] or None
-    count = _whole_numbers("count", options.pop("count"), "chips", "8, a list 8,16 or a range 1:64")
-    drafts = options.pop("draft")
-    if drafts is not None:
-        drafts = _whole_numbers("draft", drafts, "tokens", "4, or several to try: 2,4,8")
+    chips_hint, draft_hint = "8, a list 8,16 or a range 1:64", "4, or several to try: 2,4,8"
+    count = model_size("count", options.pop("count"), "number of chips", chips_hint, whole=True)
+    drafts = model_size("draft", options.pop("draft"), "number of tokens", draft_hint, whole=True)
     formats = [name.strip() for name in (options.pop("formats") or "").split(",") if name.strip()]
     shared, figures = options.pop("shared"), parse_set(options.pop("set_"))
     options |= SERVED.arguments(options)
@@ -773,10 +754,14 @@ def plan_command(model: str, as_json: bool, file: str | None, view: str | None, 
         trace = Trace.read(options["rate"])
         options["rate"] = trace.peak
         options |= {name: options[name] or getattr(trace, name) for name in ("prompt", "output")}
-    options |= {name: _number(name, options[name]) for name in ("prompt", "output")}
+    for name in ("prompt", "output"):
+        if options[name] is None:
+            hint = f"tokens, as in --{name} 1024, or a column {name} of the trace"
+            raise InputError(f"a plan needs --{name}", hint=hint)
+        options[name] = _one(name, options[name], hint=f"one number, as in --{name} 1024")
     with suppress(TypeError, ValueError):
         options["draft_by"] = float(options["draft_by"])
-    options |= {"draft": drafts or [], "draft_by": options["draft_by"] or 0.1}
+    options |= {"draft": [] if drafts is None else drafts, "draft_by": options["draft_by"] or 0.1}
     with working("trying chips and formats"):
         found = plan(
             model, on=chips, count=count, formats=formats,
@@ -813,24 +798,6 @@ def _show_reason(found: Any, why: str, as_json: bool) -> None:
         show_json({"asked": why, "deployment": name, "reason": plain})
         return
     show(found.sections(BLANK, *_why(why, name, reason)), of=found)
-
-
-def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:
-    """One number or several of an option; infinities, fractions and letters are errors."""
-    value: Any = parse_size(name, text)
-    listed = [value] if isinstance(value, str | int | float) else list(value)
-    if any(isinstance(number, str) or number % 1 != 0 for number in listed):
-        raise InputError(f"--{name} {quoted(text)} is not a number of {what}", hint=hint)
-    return [int(number) for number in listed]
-
-
-def _number(name: str, text: str | int | None) -> int:
-    if text is None:
-        raise InputError(f"a plan needs --{name}", hint=f"tokens, as in --{name} 1024, or a column {name} of the trace")
-    value = parse_size(name, str(text))
-    if not isinstance(value, int):
-        raise InputError(f"--{name} {text!r} is not a number of tokens", hint=f"one number, as in --{name} 1024")
-    return value
 
 
 def _why(asked: str, name: str, reason: Any) -> list[Section]:

@@ -20,7 +20,7 @@ from roofline.answers import LISTED, WAYS, each_beside, format_choices, one_meas
 from roofline.bounds.conventions import NAMES, settings
 from roofline.cli.command import WORDS, not_default
 from roofline.counts import SIZE, count, is_group, parse_size, plain
-from roofline.errors import InputError, QuantityError, RooflineError, SizeError
+from roofline.errors import InputError, QuantityError, RooflineError, SizeError, quoted
 from roofline.files import is_program
 from roofline.hardware.catalog import behind_colon, user_file
 from roofline.hardware.targets import is_machine, open_shape
@@ -28,7 +28,7 @@ from roofline.lazy import np
 from roofline.notation.calls import longest_match
 from roofline.ops.formula import FUNCTIONS
 from roofline.quantity import format_quantity, format_times, in_a_row, kind_of, parse, whole_number
-from roofline.sizes import is_array, is_number
+from roofline.sizes import LARGEST, is_array, is_number
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
@@ -495,14 +495,27 @@ def model_size(
     what: str = "size",
     hint: str = "a number, a list 1,8,64 or a range 1:512:*2",
     of: str | None = None,
+    *,
+    one: bool = False,
+    whole: bool = False,
 ) -> Any:
     """Read a number, or a list or range of them; one that is read already, as of one of several machines, stays.
 
-    That of the target ``of`` may be open, and bears a name then.
+    That of the target ``of`` may be open, and bears a name then. ``whole`` refuses fractions here, ``one`` a list too,
+    and takes billions.
     """
-    value = parse_size(name, text) if isinstance(text, str) else text
-    if isinstance(value, str) and not _is_open(of, value):
-        raise InputError(f"--{name.replace('_', '-')} {text!r} is not a {what}", hint=hint)
+    if not isinstance(text, str):
+        return text
+    value: Any = count(text, billion=True) if one else parse_size(name, text)
+    if one:
+        is_wrong = not isinstance(value, int) or not 1 <= value <= LARGEST
+    elif whole:
+        listed = value if isinstance(value, list) else [value]
+        is_wrong = any(isinstance(each, str) or each % 1 != 0 for each in listed)
+    else:
+        is_wrong = isinstance(value, str) and not _is_open(of, value)
+    if is_wrong:
+        raise InputError(f"--{name.replace('_', '-')} {quoted(text)} is not a {what}", hint=hint)
     return value
 
 
