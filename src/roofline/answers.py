@@ -36,7 +36,7 @@ from roofline.sections import (
     figures,
     joined,
 )
-from roofline.signatures import check_methods, described, spelled, with_named, wrong_kind
+from roofline.signatures import check_methods, described, either, spelled, with_named, wrong_kind
 from roofline.sizes import OF_PROGRAMS, check_itself, check_listed, grouped, is_array, is_number, is_symbol, of_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -144,7 +144,8 @@ class Answer(ABC):
         tables = [each.in_full() if isinstance(each, Table) else each for each in said if isinstance(each, _TABLES)]
         tables += [] if tables else [*self.tables_as_data().values()][:1]
         if not tables:
-            raise InputError(f"{a_or_an(type(self).__name__)} has no table", hint="to_dict() gives its figures")
+            hint = either("end the name in .html, .json or .txt", "to_dict() gives its figures")
+            raise InputError(f"{a_or_an(type(self).__name__)} has no table", hint=hint)
         return Part([*(each for each in said[:1] if isinstance(each, Headline)), *tables])
 
     def to_pandas(self, table: str | None = None) -> Any:

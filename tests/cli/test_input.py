@@ -67,3 +67,25 @@ def test_models_are_a_table_with_sizes(capsys: pytest.CaptureFixture[str]) -> No
 def test_suggestions_are_about_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "model.py:build", "--train"]) == 2
     assert "the gradient too is --backward" in capsys.readouterr().err
+
+
+def test_what_may_stand_several_times_may_stand_in_one_word(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*words: str) -> str:
+        assert main(list(words)) == 0
+        return capsys.readouterr().out
+
+    line = ["bf16[64, 8192] * bf16[8192, 8192]", "--on", "h100"]
+    apart = said("advise", *line, "--than", "h200", "--than", "b200")
+    assert apart == said("advise", *line, "--than", "h200,b200")
+    apart = said("bound", *line, "--set", "hbm=4e12", "--set", "bf16=1e15")
+    assert apart == said("bound", *line, "--set", "hbm=4e12,bf16=1e15")
+    apart = said("solve", "--for", "intensity", "--on", "v5e", "--bandwidth", "4e11", "--bandwidth", "8e11")
+    assert apart == said("solve", "--for", "intensity", "--on", "v5e", "--bandwidth", "4e11,8e11")
+    apart = said(
+        "plot",
+        "--on",
+        "v5e",
+        *["--ceiling", "bf16", "--ceiling", "int8", "--level", "hbm", "--level", "vmem"],
+        "--json",
+    )
+    assert apart == said("plot", "--on", "v5e", "--ceiling", "bf16,int8", "--level", "hbm,vmem", "--json")

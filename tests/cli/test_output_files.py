@@ -34,6 +34,33 @@ def test_the_answer_and_its_table_are_files_of_every_answer(words: list[str], tm
     assert len(list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))) >= 1
 
 
+def test_an_explanation_is_a_file_of_text(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*BOUND, "--explain"]) == 0
+    explained = capsys.readouterr().out
+    assert main([*BOUND, "--explain", "-o", str(tmp_path / "x.txt")]) == 0
+    assert (tmp_path / "x.txt").read_text() == explained
+
+
+def test_a_table_is_of_one_answer(tmp_path: Path, capsys: Capture) -> None:
+    words = ["scaling", "dp", "fsdp", "--on", "v5p", "-o"]
+    assert main([*words, str(tmp_path / "x.csv")]) == 2
+    assert "x.csv' holds one table, and these are several answers; ask for one, or end" in capsys.readouterr().err
+    assert main([*words, str(tmp_path / "x.txt")]) == 0
+    assert (tmp_path / "x.txt").read_text().count("scales while") == 2
+
+
+@pytest.mark.parametrize(("words", "hint"), [
+    (["chips", "-o", "x.svg"], "up to 12 have: add --top 12, or name them"),
+    (["formula", "bf16[B, 8] * bf16[8, 8]", "--on", "v5e", "-o", "x.svg"], "of a size: roofline sweep draws it"),
+    (["train", "7e9", "--on", "h100", "--memory", "-o", "x.csv"], "has no table; end the name in .html, .json or .txt"),
+])  # fmt: skip
+def test_what_else_the_file_could_be_is_said_in_words_of_the_command_line(
+    words: list[str], hint: str, capsys: Capture
+) -> None:
+    assert main(words) == 2
+    assert hint in capsys.readouterr().err
+
+
 def test_two_files_are_written_by_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table, picture = tmp_path / "x.csv", tmp_path / "x.svg"
     assert main([*LLM, "--batch", "1:8:*2", "-o", str(table), "--output-file", str(picture)]) == 0
@@ -73,9 +100,16 @@ def test_the_name_of_a_file_stands_not_behind_json(tmp_path: Path, capsys: pytes
 def test_beside_a_picture_stands_what_was_worked_out(tmp_path: Path, capsys: Capture) -> None:
     assert main([*LLM, "--context", "8k", "--price", "2", "-o", str(tmp_path / "x.svg")]) == 0
     said = capsys.readouterr().out
-    assert "$" in said.rpartition("\nwrote ")[0]
+    assert "$" in said.rpartition("\n\nwrote ")[0]
+    assert "\n\n\n" not in said
     assert main([*LLM, "--context", "8k", "--view", "memory", "--width", "800"]) == 2
     assert "--width is of a picture; end -o in .svg, .png or .pdf, or leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["html", "csv", "svg"])
+def test_beside_a_file_stands_that_nothing_meets_the_limits(kind: str, tmp_path: Path, capsys: Capture) -> None:
+    assert main([*PLAN, "--tpot", "1ms", "-o", str(tmp_path / f"x.{kind}")]) == 3
+    assert "NOTHING MEETS THE LIMITS" in capsys.readouterr().out.rpartition("\nwrote ")[0]
 
 
 @pytest.mark.parametrize("words", [BOUND, LLM])

@@ -31,7 +31,7 @@ def lines() -> list[str]:
         for line in (*readme, *demo)
         if not re.search(r" -o |measure|model\.py|completion|COMMAND|explore|--latex", line)
     ]
-    return list(dict.fromkeys(shown))
+    return list(dict.fromkeys((*shown, "roofline model")))
 
 
 LINES = lines() if "ROOFLINE_LONG" in os.environ else lines()[::3]

@@ -66,7 +66,7 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         files = f"end the name in .html, {'.csv, ' if has_table else ''}.json or .txt"
         methods = "its table() and to_dict() hold its figures" if has_table else "its to_dict() holds its figures"
         size = next(iter(getattr(answer, "sizes", ())), "n")
-        hint = _INSTEAD.get(what, either(files, methods)).replace("{size}", size)
+        hint = either(*_INSTEAD.get(what, (files, methods))).replace("{size}", size)
         lacks = {"Bound": "both FLOPs and bytes in numbers", "Solution": "a size in numbers at which it flips"}
         without = f" without {lacks[what]}" if what in lacks else ""
         raise InputError(f"there is no picture of {_called(answer)}{without}", hint=hint)
@@ -554,11 +554,20 @@ _CALLED = {
     "TrainingPlan": "a search of layouts", "Zones": "ridges",
 }  # fmt: skip
 
-#: What draws an answer that has no picture of its own.
+#: What draws an answer that has no picture of its own, on the command line and in Python.
 _INSTEAD = {
-    "ChipList": f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
-    "StepSweep": "one is of two rows or more with lower or throughput among the columns, or of a column over two sizes",
-    "Traced": "say where it runs first: traced.bound(on='h100').plot()",
-    "Evaluated": "one is over one size or two that vary",
-    "Formula": "it has one at several values of a size, or of two: found({size}=[16, 64, 256]).plot()",
+    "ChipList": (
+        f"up to {MOST_POINTS} have: add --top {MOST_POINTS}, or name them",
+        f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
+    ),
+    "StepSweep": (
+        "one is of two rows or more with lower or throughput among the columns, or of a column over two sizes",
+    )
+    * 2,
+    "Traced": ("say where it runs: add --on h100", "say where it runs first: traced.bound(on='h100').plot()"),
+    "Evaluated": ("one is over one size or two that vary",) * 2,
+    "Formula": (
+        "it has one at several values of a size: roofline sweep draws it",
+        "it has one at several values of a size, or of two: found({size}=[16, 64, 256]).plot()",
+    ),
 }

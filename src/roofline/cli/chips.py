@@ -29,7 +29,7 @@ from roofline.cli.option_values import (
     unit_apart,
     words_given,
 )
-from roofline.cli.output import is_kept, show, show_answer, show_json
+from roofline.cli.output import is_kept, show, show_answer, show_each, show_json
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.catalog import machine_template
@@ -236,10 +236,7 @@ def scaling_command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json
         several = {"schema": "roofline/scalings/1", "conditions": [each.to_dict() for each in found]}
         show_json(found[0].to_dict() if len(found) == 1 else several)
         return
-    for index, each in enumerate(found):
-        if index:
-            click.echo()
-        show(each)
+    show_each(found)
 
 
 def _refuse_beside_a_list(sizes: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.models import model_arguments, not_alone, without_model
+from roofline.cli.models import model_arguments, without_model
 from roofline.cli.option_table import (
     BLOCKS,
     DESCRIBED,
@@ -40,12 +40,12 @@ from roofline.cli.option_values import (
 )
 from roofline.cli.output import (
     ChartKind,
-    check_json_beside,
-    data_or_picture,
-    is_kept,
+    is_drawn,
+    is_text,
     show,
     show_answer,
     show_chart,
+    show_each,
     show_json,
     show_program,
     working,
@@ -88,7 +88,7 @@ def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **option
 
     several = is_list(options["policy"])
     answer = on_each(options, ask, measured=wanted.get("measured"))
-    if as_json or several or len(targets(options["on"])) > 1 or (explain and not is_kept()):
+    if as_json or several or len(targets(options["on"])) > 1 or (explain and is_text()):
         show_answer(answer, as_json, explain)
     else:
         from roofline.bounds.advise import advice_table, advise
@@ -161,12 +161,10 @@ def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> 
     if as_json:
         show_json(found[0].to_dict() if len(found) == 1 else [each.to_dict() for each in found])
         return
+    if language is None:
+        show_each(found)
+        return
     for index, each in enumerate(found):
-        if language is None:
-            if index:
-                click.echo()
-            show(each)
-            continue
         head = f"{PRINTED[language].comment} {each.expression} on {each.of_chips}\n" if len(found) > 1 else ""
         name = "bound" if len(found) == 1 else _name_of(each, index)
         show_program(f"{chr(10) * bool(index)}{head}{each.printed(language, name)}")
@@ -408,20 +406,12 @@ def _sweep(
     return sweep(text, columns=columns, sizes=sizes, **run, **asked)
 
 
-#: Options that say nothing without another: a terminal has a width and colours of its own.
-_BESIDE = dict.fromkeys(("dark", "width"), ("output",))
-
-
 @command_named("plot", "on vary kind ceiling level points flops bytes intensity width dark json")
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
 @with_options(option("vary"), option("kind", type=ChartKind("roofline", "size")))
 @with_options(option("on", name="machines", metavar="TARGET[,TARGET]…"), DESCRIBED, MESH, WORK, EXPECT)
-@with_options(
-    *options("name ceiling level bandwidth points title dark"),
-    output_option("Write .svg, .png or .pdf (default: draw in the terminal); .json, .txt.", callback=data_or_picture),
-    *options("width json"),
-)
-def plot_command(words: tuple[str, ...], vary: str | None, output: str | None, as_json: bool, **options: Any) -> None:
+@with_options(options("name ceiling level bandwidth points title json"))
+def plot_command(words: tuple[str, ...], vary: str | None, as_json: bool, **options: Any) -> None:
     """Roofline of machines with operations as points; or throughput or time over a size.
 
     \b
@@ -431,8 +421,6 @@ def plot_command(words: tuple[str, ...], vary: str | None, output: str | None, a
     """
     from roofline.charts.plot import plot
 
-    not_alone(_BESIDE)
-    check_json_beside(output, as_json)
     expressions, sizes = split_words(words, lists=True)
     over = _vary(vary, sizes)
     drawing = {
@@ -452,9 +440,9 @@ def plot_command(words: tuple[str, ...], vary: str | None, output: str | None, a
         show_json(chart.to_dict())
     else:
         reached = [point for point in getattr(chart, "points", ()) if point.kind == "measured"]
-        if output is not None and reached:
+        if is_drawn() and reached:
             show([_reached(reached)])
-        show_chart(chart, output)
+        show_chart(chart)
 
 
 def _reached(points: Sequence[Any]) -> Table:

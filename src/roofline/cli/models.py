@@ -52,7 +52,6 @@ from roofline.cli.option_values import (
 )
 from roofline.cli.output import (
     ChartKind,
-    data_or_picture,
     is_drawn,
     show,
     show_answer,
@@ -267,6 +266,7 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
         show_chart(_picture(found, view, phase), of=found)
         for each in found.worked_out:
             show(each.sections())
+        show([BLANK] * is_drawn())
     elif as_json and alone:
         show_json({"fewest": found.to_dict()})
     elif as_json or explain:
@@ -405,7 +405,8 @@ def _catalog() -> list[Section]:
         total = Amount(model.parameters, "", format_count(model.parameters))
         cells = (first, total, active, "" if model.context is None else f"{model.context:,}")
         rows.append(Row((*cells, ", ".join(others))))
-    columns = (Column("model"), *figures("parameters", "of them active", "trained for"), Column("also called"))
+    names = Column("model"), Column("also called", wrap="anywhere")
+    columns = (names[0], *figures("parameters", "of them active", "trained for"), names[1])
     return [
         Table(columns, rows, "models", indent=0),
         BLANK,
@@ -698,7 +699,6 @@ MISSED = 3
 _BESIDE_PLAN = {
     **dict.fromkeys(("accept", "draft_by"), ("draft",)),
     "draft_weights": ("draft_by",),
-    **dict.fromkeys(("dark", "width"), ("file",)),
 }
 
 
@@ -714,13 +714,10 @@ _BESIDE_PLAN = {
     option("estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY"),
     *options("why explain simulate"),
     *WORKERS,
-    option(
-        "output-file", callback=data_or_picture, help="Draw the frontier (.svg, .png, .pdf); .json, .txt: all; .csv."
-    ),
     option("view", type=ChartKind("plan")),
-    *options("dark width json"),
+    option("json"),
 )
-def plan_command(model: str, as_json: bool, file: str | None, view: str | None, **options: Any) -> None:
+def plan_command(model: str, as_json: bool, view: str | None, **options: Any) -> None:
     """The cheapest way to serve a model for a load within limits, and why not the others.
 
     Every chip, number of chips, layout, format and way of taking prompts is asked. Exit code 3: nothing meets the
@@ -735,7 +732,7 @@ def plan_command(model: str, as_json: bool, file: str | None, view: str | None, 
 
     not_alone(_BESIDE_PLAN)
     why, explain, simulate = (options.pop(name) for name in ("why", "explain", "simulate"))
-    if as_json and view is not None and file is None:
+    if as_json and view is not None and not is_drawn():
         raise InputError("--json and a picture are two answers", hint="give -o FILE for the picture, or leave one out")
     if as_json and simulate:
         raise InputError("--simulate is a table, which --json does not have", hint="leave one of them out")
@@ -782,9 +779,9 @@ def plan_command(model: str, as_json: bool, file: str | None, view: str | None, 
             show(found.explain())
         if simulate:
             show(found.simulated())
-    if file is not None or view is not None:
+    if is_drawn() or view is not None:
         view = view or ("frontier" if found.asked.load.output > 1 else "first-token")
-        show_chart(charts_of("plan")[view](found), file)
+        show_chart(charts_of("plan")[view](found))
     if not found.meets:
         click.get_current_context().exit(MISSED)
 

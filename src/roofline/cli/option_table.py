@@ -18,7 +18,7 @@ import click
 
 from roofline.bounds.conventions import settings
 from roofline.cli.command import Option
-from roofline.cli.option_values import FRACTION, READERS, prices, targets
+from roofline.cli.option_values import FRACTION, READERS, prices, targets, words_of_lists
 from roofline.errors import InputError
 from roofline.formulas.printers import PRINTED
 from roofline.frozen import NamedTuple
@@ -66,17 +66,8 @@ def _flag(words: str, help: str = "", **more: Any) -> OptionRow:
     return _row(words, "", help, is_flag=True, **more)
 
 
-#: Where the context of a command holds how its picture looks: ``dark``, ``width``, ``title``.
-LOOK = "roofline.look"
-
-
-def keep_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep how a picture looks for whoever draws it."""
-    if value:
-        context.meta.setdefault(LOOK, {})[parameter.name] = value
-
-
-_LOOK: dict[str, Any] = {"expose_value": False, "callback": keep_look}
+#: What stands several times, or with commas in one word.
+_LISTED: dict[str, Any] = {"multiple": True, "callback": words_of_lists}
 
 #: The options by group. A plain word is the name of a convention, whose option its field says; a row without help means
 #: what the argument of its name does.
@@ -85,15 +76,8 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--for", "UNKNOWN", name="for_"),
         _row("--equal", "WHAT", "Of two expressions: where flops (default), bytes, sent or time are equal."),
         _row("--time", "TIME", MEANINGS_OF["solve"]["time"]),
-        _row("--bandwidth", "B/s", name="bandwidths", multiple=True),
-        _row(
-            "--than",
-            "CHIP",
-            "Chips to compare with (default: a few current ones).",
-            "chip",
-            multiple=True,
-            name="others",
-        ),
+        _row("--bandwidth", "B/s[,…]", name="bandwidths", **_LISTED),
+        _row("--than", "CHIP[,…]", "Chips to compare with (default: a few current).", "chip", name="others", **_LISTED),
         _row("--vary", "SIZE[=VALUES]"),
         _row("--kind", "", "What to draw; found by itself."),
         _row("--phase", type=click.Choice(["prefill", "decode", "mixed", "train"])),
@@ -145,7 +129,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
     "machine": (
         _row("--on", "TARGET[,TARGET]…", MEANINGS_OF["bound"]["on"], "chip", multiple=True),
         _row("--count", "N", "Chips of a kind that may be used.", default="1:64"),
-        _row("--set", "FIGURE=VALUE", MEANINGS["set"], "figure", multiple=True, name="set_"),
+        _row("--set", "FIGURE=VALUE[,…]", MEANINGS["set"], "figure", name="set_", **_LISTED),
         _row("--chips", "PATH", values="file", multiple=True, name="files"),
         _row("--unit", "UNIT", values="unit"),
         _row("--over", "LEVEL", values="level"),
@@ -262,8 +246,8 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
     "picture": (
         _row("--view", "", "A picture, in the terminal or in the file of -o."),
         _row("--name", "TEXT", "A name for each expression, in order.", multiple=True, name="names"),
-        _row("--ceiling", "DTYPE", values="dtype", multiple=True, name="dtypes"),
-        _row("--level", "LEVEL", values="level", multiple=True, name="levels"),
+        _row("--ceiling", "DTYPE[,…]", values="dtype", name="dtypes", **_LISTED),
+        _row("--level", "LEVEL[,…]", values="level", name="levels", **_LISTED),
         _row(
             "--points | --measured",
             "FILE|TIME",
@@ -272,8 +256,8 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             name="measured",
         ),
         _row("--title", "TEXT", default=""),
-        _flag("--dark", "Light on dark.", **_LOOK),
-        _row("--width", "PIXELS", "Width of the picture.", type=click.IntRange(320, 4000), **_LOOK),
+        _flag("--dark", "Light on dark."),
+        _row("--width", "PIXELS", "Width of the picture.", type=click.IntRange(320, 4000)),
         _row("--chart", "FILE", "Draw the points under the roof: .svg, .png or .pdf.", "file"),
         _row("--roofline", "FILE", "Draw the roofline: levels, registers and library.", "file"),
         _row("--against", "CHIP", "A data sheet to draw beside it, with --roofline.", "chip"),

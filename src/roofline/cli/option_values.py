@@ -92,6 +92,20 @@ def is_list(text: str | None) -> bool:
     return bool(first and parts) and not re.match(r"\s*\d{1,3},\s*\d{3}(?!\d)", text or "")
 
 
+def words_of_lists(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    """The values of an option that stands several times, or has several in one word: ``h200,b200``.
+
+    >>> words_of_lists(None, click.Option(["--set"]), ["hbm=4e12,bf16=2x", "l2=1,5"])
+    ('hbm=4e12', 'bf16=2x', 'l2=1,5')
+    """
+    found = []
+    for word in values:
+        parts = [part.strip() for part in word.split(",")]
+        is_split = is_list(word) and not os.path.exists(word) and len({"=" in part for part in parts}) == 1
+        found += parts if is_split else [word]
+    return tuple(found)
+
+
 #: The least difference of a ratio from 1 that two digits behind the point show.
 LEAST_SHOWN = 0.005
 

@@ -35,7 +35,7 @@ from typing import Any
 import click
 
 from roofline.cli.command import WORDS, Command, Option, word_of
-from roofline.cli.option_table import LOOK, keep_look, option
+from roofline.cli.option_table import option
 from roofline.errors import InputError
 from roofline.files import PICTURES, check_place, write_text
 from roofline.formulas.printers import PRINTED
@@ -93,6 +93,11 @@ def kept_for() -> str | None:
     return None if kept is None else kept.ending
 
 
+def is_text() -> bool:
+    """Whether what is shown is read as text, in a terminal or from a file."""
+    return kept_for() in (None, ".txt")
+
+
 def is_drawn() -> bool:
     """Whether what is shown goes to a picture."""
     return kept_for() in PICTURES
@@ -148,7 +153,7 @@ def show_json(data: Any) -> None:
 
 
 def show_program(text: str) -> None:
-    """Print a formula in another language."""
+    """Print a formula in another language, or the arithmetic of an answer."""
     if (kept := _KEPT.get()) is not None:
         kept.programs.append(text)
         return
@@ -159,10 +164,18 @@ def show_explained(answer: Any) -> None:
     """Print the arithmetic of an answer and the source of every figure; of answers side by side, of each."""
     if not hasattr(answer, "explain"):
         raise InputError("--explain says nothing of this answer", hint="it is of steps and operations on a chip")
-    if is_kept():
-        show(answer)
+    if is_text():
+        show_program(answer.explain())
     else:
-        click.echo(answer.explain())
+        show(answer)
+
+
+def show_each(answers: Sequence[Any]) -> None:
+    """Print answers one below the other."""
+    for index, each in enumerate(answers):
+        if index and not is_kept():
+            click.echo()
+        show(each)
 
 
 def show_answer(answer: Any, as_json: bool, explain: bool = False, **how: Any) -> None:
@@ -209,7 +222,9 @@ def show_chart(chart: Any, path: str | None = None, of: Any = None) -> None:
     import shutil
 
     if path is None and is_kept():
-        show(of, charts=lambda: [chart]) if of is not None and is_drawn() else show(chart)
+        if of is not None and is_drawn():
+            show(_opening(of)[:-1], of=of)
+        show(chart)
         return
     look = (context.meta if (context := click.get_current_context(silent=True)) else {}).get(LOOK, {})
     chart = chart.with_theme("dark") if look.get("dark") else chart
@@ -408,8 +423,8 @@ def _speed(unit: str) -> Any:
     return Speed(table_column=Column(no_wrap=True))
 
 
-#: Where the context of a command holds the file.
-KEY = "roofline.report"
+#: Where the context of a command holds the file; how its picture looks: ``dark``, ``width``, ``title``.
+KEY, LOOK = "roofline.report", "roofline.look"
 
 _HELP = "Write a page with sliders (.html), the answer (.json, .txt), its table (.csv)"
 
@@ -437,11 +452,10 @@ def with_report(command: click.Command) -> click.Command:
         written.repeats = command.name not in ONE_FILE
         if isinstance(command, Command) and command.common:
             command.common = (*command.common, written.word)
-    if command.name in _PICTURED:
-        for word in ("width", "dark"):
-            option(word, callback=_as_look)(command)
-    if all(each.name != "title" for each in command.params):
-        option("title", expose_value=False, callback=_as_look)(command)
+    looks = ["width", "dark"] * (command.name in _PICTURED)
+    looks += ["title"] * all(each.name != "title" for each in command.params)
+    for word in looks:
+        option(word, expose_value=False, callback=_as_look)(command)
     command.callback = _kept(command.callback)
     return command
 
@@ -463,8 +477,11 @@ ONE_FILE = ("measure", "calibrate")
 #: Commands whose file is something else than what they say (constants), and those that serve.
 _OWN_FILES = ("calibrate", "explore", "completion")
 
-#: Commands whose ``-o`` may be a picture, and that have no words of their own about how it looks.
-_PICTURED = ("bound", "chips", "comm", "llm", "model", "profile", "run", "solve", "sweep", "trace", "train")
+#: Commands whose ``-o`` may be a picture, and those of them that print JSON beside one.
+_PICTURED = (
+    "bound", "chips", "comm", "llm", "model", "plan", "plot", "profile", "run", "solve", "sweep", "trace", "train",
+)  # fmt: skip
+_JSON_BESIDE = ("plan",)
 
 
 def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -475,7 +492,7 @@ def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> 
         if not any(each.lower().endswith(endings) for each in context.meta.get(WORDS, ())):
             hint = f"end -o in {', '.join(endings[:-1])} or {endings[-1]}, or leave it out"
             raise InputError(f"{word_of(parameter)} is of a picture{' or a page' * titled}", hint=hint)
-        keep_look(context, parameter, value)
+        context.meta.setdefault(LOOK, {})[parameter.name] = value
 
 
 def _any(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -499,15 +516,6 @@ def _page_or(before: Callable[..., Any] | None) -> Callable[..., Any]:
     return take
 
 
-def data_or_picture(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The answer (.json, .txt) and its table (.csv) go the common road, a picture the command's own."""
-    if value is None or value.lower().endswith(PICTURES):
-        check_files((value,))
-        return value
-    _any(context, parameter, value)
-    return None
-
-
 def check_json_beside(path: str | None, as_json: bool) -> None:
     """Refuse ``--json`` beside a file that holds the answer in another form."""
     if path is not None and as_json and not path.lower().endswith(".json"):
@@ -527,14 +535,17 @@ def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
         ending = os.path.splitext(path)[1].lower()
         if ending == ".json" and "as_json" in options and not options.get("language"):
             options["as_json"] = True
-        check_json_beside(path, options.get("as_json", False))
+        if ending not in PICTURES or click.get_current_context().command.name not in _JSON_BESIDE:
+            check_json_beside(path, options.get("as_json", False))
+        code: Any = None
         with keep(ending) as found:
             try:
                 code = run(**options)
-            except click.exceptions.Exit:  # what says that nothing meets its limits is an answer too
-                write(found, path, _asked(meta, path))
-                raise
+            except click.exceptions.Exit as stop:  # what says that nothing meets its limits is an answer too
+                code = stop
         write(found, path, _asked(meta, path))
+        if isinstance(code, click.exceptions.Exit):
+            raise code
         return code
 
     command.__doc__ = run.__doc__
@@ -595,13 +606,19 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     lacks = ""
     if found.programs:
         _write_program("\n".join(found.programs), path)
-    elif found.data:
+    elif found.data and not found.shown:
         save_data(found.data[0], path)
     elif not found.shown:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
     elif path.lower().endswith(PICTURES):
-        chart, (first, *others) = picture_of(found.shown, path), found.shown
-        show([*_opening(first[1]), *(part for _, said, _ in others for part in (*said, BLANK))], of=first[0])
+        for data in found.data:
+            show_json(data)
+        chart = next((answer for answer, *_ in found.shown if hasattr(answer, "marks")), None)
+        beside = [(said, answer) for answer, said, _ in found.shown if answer is not chart]
+        if chart is None:
+            chart, beside = picture_of(found.shown, path), [(_opening(beside[0][0]), beside[0][1])]
+        for said, answer in beside:
+            show(said, of=answer)
         show_chart(chart, path)
         return
     else:

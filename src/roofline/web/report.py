@@ -40,7 +40,7 @@ from io import StringIO
 from itertools import islice, takewhile
 from typing import Any
 
-from roofline.answers import Part, attributes, plain_data, with_units
+from roofline.answers import Answer, Part, attributes, plain_data, with_units
 from roofline.bounds.advise import advice_table, advise
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, question_formula
@@ -515,6 +515,9 @@ def picture_of(shown: list[Shown], name: str) -> Any:
 def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
     """What makes another form of an answer; text that stands for none has no other."""
     answer: Any = shown[0][0] if shown else None
+    if word == "plain_table" and sum(isinstance(each, Answer) and not isinstance(each, Part) for each, *_ in shown) > 1:
+        hint = "ask for one, or end the name in .html, .json or .txt"
+        raise InputError(f"{name!r} holds one table, and these are several answers", hint=hint)
     drawn_sections = isinstance(answer, Part) and word == "plot"
     found: Callable[[], Any] | None = None if drawn_sections else getattr(answer, word, None)
     if found is None:
