@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import roofline
 from roofline import bound, shard
+from roofline.ops.sharding.layout import Windows
 
 IMAGE = {"N": 2, "H": 14, "W": 14}
 
@@ -98,8 +100,33 @@ def test_borders_of_two_dimensions_go_over_the_axes_of_each() -> None:
 def test_borders_as_a_formula_and_of_windows_wider_than_the_rest() -> None:
     line = CONV.format(3, 1)
     assert bound(line, on="v5e", mesh={"X": "n"}, N=8, W=64).wire == {"ici X": 8 * 64 * 64 * 2}
-    wide = bound(CONV.format(31, 15), on="h100:8", N=1, H=8, W=8, plan="borders")
-    assert wide.wire == {"nvlink": 7 * 8 * 64 * 2}
+    for on, rows in (("h100:8", 7), ("v5e:16", 8), ("v5e:2", 4)):  # a ring brings the 15 rows of others from both sides
+        wide = bound(CONV.format(31, 15), on=on, N=1, H=8 if rows < 8 else 16, W=8, plan="borders")
+        assert sum(wide.wire.values()) == rows * 8 * 64 * 2, on
+    line = "conv(bf16[8, H_X, 16, 64], bf16[3, 1, 64, 32]) -> bf16[8, O_X, P, 32]"  # windows that reach one way only
+    assert bound(line, on="v5e:16", H=64, plan="borders").wire == {"ici X": 2 * 8 * 16 * 64 * 2 * 15 / 16}
+
+
+@pytest.mark.parametrize("ways", [2, 4])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("pad", [None, 0, 1, 2])
+def test_windows_reach_as_far_as_the_image_goes(pad: int | None, stride: int, ways: int) -> None:
+    """Row by row, padding aside: ``same`` begins where the results of an image that strides do not divide lie."""
+    tried = 0
+    for part, taps, dilation in itertools.product(range(2, 9), range(1, 7), (1, 2)):
+        size, windows = part * ways, Windows("H", taps, stride, pad, dilation)
+        results = windows.results(size, taps)
+        if results < ways or results % ways:
+            continue
+        extent, made = dilation * (taps - 1) + 1, results // ways
+        low = max(0, (results - 1) * stride + extent - size) // 2 if pad is None else pad
+        sides = []
+        for chip in range(ways):
+            first, last = made * chip * stride - low, (made * (chip + 1) - 1) * stride - low + extent - 1
+            sides.append((max(0, part * chip - max(0, first)), max(0, min(size - 1, last) - part * (chip + 1) + 1)))
+        assert windows.reach(size, taps, ways) == (max(map(max, sides)), max(map(sum, sides)))
+        tried += 1
+    assert tried > 3
 
 
 @pytest.mark.parametrize(
@@ -145,8 +172,8 @@ def test_chips_exchange_the_borders_of_windows_that_shrink_or_grow_an_image(
     before, behind = [], []
     for chip in range(chips):
         at = [o * stride - pad + t * dilation for o in range(made * chip, made * (chip + 1)) for t in (0, taps - 1)]
-        before.append(max(0, part * chip - min(at)) if chip else 0)
-        behind.append(max(0, max(at) + 1 - part * (chip + 1)) if chip < chips - 1 else 0)
+        before.append(max(0, part * chip - max(0, min(at))))
+        behind.append(max(0, min(rows, max(at) + 1) - part * (chip + 1)))
     line = f"conv(bf16[8, H_X, 16, 64], bf16[{taps}, 1, 64, 32], stride=({stride},1), pad=({pad},0), "
     line += f"dilation=({dilation},1)) -> bf16[8, O_X, P, 32]"
     found = bound(line, on=on, H=rows, plan="borders" if max(before + behind) else "no communication")

@@ -329,7 +329,7 @@ class Windows(NamedTuple):
         """Rows that windows reach over the borders of a part: on the side that they reach further, and in all.
 
         A part of L rows has r results, the last part fewer. The rows that windows of stride s reach move by L − r·s
-        from chip to chip, further before each part, or behind it.
+        from chip to chip, further before each part, or behind it, as far as the image goes.
 
         >>> Windows("H", 5, 1, 0, 1).reach(64, 5, 4), Windows("H", 3, 1, 1, 1).reach(64, 3, 4)
         ((3, 3), (1, 2))
@@ -341,11 +341,17 @@ class Windows(NamedTuple):
         if not all(isinstance(n, int) for n in (size, taps, ways)):  # an open size is kept
             over = maximum(0, over)
             return (ceil_div(over, 2), over) if self.pad is None else (self.pad, 2 * self.pad)
-        low = max(0, over) // 2 if self.pad is None else self.pad
-        apart = ceil_div(size, ways) - ceil_div(self.results(size, taps), ways) * self.stride
-        above = [0, *(max(0, chip * apart + low) for chip in range(1, ways))]
-        below = [*(max(0, over - low - (chip + 1) * apart) for chip in range(ways - 1)), 0]
-        return max(*above, *below), max(map(sum, zip(above, below, strict=True)))
+        results, part = self.results(size, taps), ceil_div(size, ways)
+        low = max(0, over + results * self.stride - size) // 2 if self.pad is None else self.pad
+        apart = part - ceil_div(results, ways) * self.stride
+        sides = [
+            (
+                min(chip * part, max(0, low + chip * apart)),
+                min(max(0, size - (chip + 1) * part), max(0, over - low - (chip + 1) * apart)),
+            )
+            for chip in range(ways)
+        ]
+        return max(map(max, sides)), max(map(sum, sides))
 
 
 class Loop(NamedTuple):

@@ -269,13 +269,13 @@ class _Build:
         split one dimension each has the neighbours of one side, all at once.
         """
         at = step.inputs[operand].labels.index(label)
-        both = family_of(step) != "attention"
-        if not both:
+        if family_of(step) == "attention":
             one_side = reach = minimum(step.options["window"] - 1, self.sizes[label] - part.dims[at])
         else:
             one_side, reach = self.reach(windows_along(step, at), self.sizes[label], part.dims[at])
         if is_number(reach) and not reach:
             return None
+        both = reach is not one_side and not (is_number(reach) and reach == one_side)
         over = self.place.mesh.select((axis,))
         segments = over[0].segments
         one, behind_switch = len(axes) > 1 or is_one(over[0].size - 1), segments[0].topology == "switch"
@@ -294,11 +294,14 @@ class _Build:
         return arrived
 
     def reach(self, along: Windows, size: Size, part: Size) -> tuple[Size, Size]:
-        """Rows that windows reach over the borders of a part, of as many as others have: on one side, and in all."""
+        """Rows that windows reach over the borders of a part, of as many as others have: on one side, and in all.
+
+        All rows of several others come round a ring from both sides.
+        """
         taps, others = self.taps(along), size - part
         one_side, reach = along.reach(size, taps, ceil_div(size, part) if isinstance(part, int) else size / part)
-        if is_number(reach) and is_number(others) and reach > others:
-            one_side, reach = min(one_side, others) if along.stride > 1 else ceil_div(others, 2), others
+        if is_number(reach) and is_number(others) and reach >= others:
+            one_side, reach = min(one_side, others if others <= part else ceil_div(others, 2)), others
         return one_side, reach
 
     def written_collective(self, step: Step) -> HeldTensor:
