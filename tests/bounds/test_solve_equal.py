@@ -46,7 +46,9 @@ def test_equal_bytes() -> None:
 
 
 def test_never_and_messages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert solve_equal("bf16[B, D] * bf16[D, F]", "bf16[B, D] * bf16[D, F]; bf16[B, F] * bf16[F, D]", "D").form is None
+    never = solve_equal("bf16[B, D] * bf16[D, F]", "bf16[B, D] * bf16[D, F]; bf16[B, F] * bf16[F, D]", "D")
+    assert never.form is None
+    assert repr(never) == "<EqualCost: the same FLOPs at no D>"
     with pytest.raises(RooflineError, match="'joules' is not compared"):
         solve_equal("bf16[B, D]", "bf16[B, D]", "D", quantity="joules")
     assert main(["solve", "bf16[B, D] * bf16[D, F]", "bf16[B, D] * bf16[D, M]", "--for", "Q"]) == 2

@@ -1291,8 +1291,7 @@ class EqualCost(NoTime):
         return word_pairs(f"the same {word}", self.target, lines)
 
     def one_line(self) -> str:
-        found = self.form if self.value is None else format_number(self.value, 6)
-        return f"EqualCost: the same {QUANTITIES[self.quantity]} at {self.unknown} = {found}"
+        return f"EqualCost: the same {QUANTITIES[self.quantity]} at {self._found}"
 
 
 @on_several

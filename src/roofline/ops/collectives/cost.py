@@ -33,12 +33,12 @@ from typing import Protocol
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine, MeshAxis
-from roofline.hardware.rate import rate
+from roofline.hardware.rate import HOPS, rate
 from roofline.lazy import np, sympy
 from roofline.ops.collectives import registry, rings_and_trees  # noqa: F401  (they register theirs)
 from roofline.ops.collectives.registry import ALGORITHMS, KINDS, LIKE, CollectiveCall
 from roofline.ops.collectives.routing import Density, TopKRouting
-from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
+from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product, sums_by_name
 from roofline.work import Op, Tensor, Work
 
 
@@ -304,17 +304,11 @@ def latency_crossover(
     360000
     """
     unit = 2**40
-    times: dict[str, Size] = {}
-    latency: Size = 0
-    for key, amount in cost(kind, axes, unit, algorithm=algorithm, density=density, dtype=dtype).work.items():
-        found = rate(machine, key)
-        if found is None:
-            return None
-        if key.quantity == "hops":
-            latency = latency + amount / found.value
-        else:
-            times[found.resource] = times.get(found.resource, 0) + amount / found.value
-    if not times:
+    work = cost(kind, axes, unit, algorithm=algorithm, density=density, dtype=dtype).work
+    each = [(rate(machine, key), amount) for key, amount in work.items()]
+    times = sums_by_name((found.resource, amount / found.value) for found, amount in each if found is not None)
+    latency = times.pop(HOPS, 0)
+    if not times or any(found is None for found, _ in each):
         return None
     longest = maximum(*times.values())
     if is_array(longest):

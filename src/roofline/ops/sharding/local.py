@@ -52,7 +52,18 @@ from roofline.ops.sharding.layout import (
 )
 from roofline.ops.sharding.plans import Choice, MaySplit, Plan, Score, key_of
 from roofline.quantity import in_a_row
-from roofline.sizes import Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, minimum, product
+from roofline.sizes import (
+    Size,
+    ceil_div,
+    exact_div,
+    is_array,
+    is_number,
+    is_one,
+    is_symbol,
+    minimum,
+    product,
+    sums_by_name,
+)
 from roofline.work import Op, Tensor, Work
 
 
@@ -500,12 +511,9 @@ class PlanTime:
 
     def plus(self, other: PlanTime) -> PlanTime:
         """Add up, resource by resource."""
-        times = dict(self.times)
-        for name, time in other.times.items():
-            times[name] = times.get(name, 0) + time
+        times = sums_by_name((*self.times.items(), *other.times.items()))
         op_by_op, upper, sent, more = map(add, self._parts(), other._parts())
-        apart, score = max(self.apart, other.apart), self.score.plus(other.score)
-        return PlanTime(times, op_by_op, upper, sent, more, apart, score)
+        return PlanTime(times, op_by_op, upper, sent, more, max(self.apart, other.apart), self.score.plus(other.score))
 
     def never_worse(self, other: PlanTime) -> bool:
         """Say whether nothing here is more."""
