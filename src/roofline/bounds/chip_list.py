@@ -124,12 +124,11 @@ def slice_sums(machine: Machine) -> list[tuple[str, float | None, str]] | None:
     if machine.mesh is None or not isinstance(machine.mesh.chips, int) or machine.mesh.chips == 1:
         return None
     many, main = machine.mesh.chips, main_level(machine)
-    matrix = next((unit for unit in machine.units if unit.kind == "matrix"), machine.units[0])
     return [
         ("chips", many, ""),
         ("hosts", network(machine).hosts(many), ""),
         ("cores", machine.cores * many if machine.cores else None, ""),
-        *((f"{dtype} peak", peak.value * many, "FLOP/s") for dtype, peak in matrix.peaks.items()),
+        *((f"{dtype} peak", peak.value * many, "FLOP/s") for dtype, peak in machine.matrix_first[0].peaks.items()),
         ("memory", main.capacity.value * many if main.capacity else None, "B"),
         ("memory bandwidth", main.bandwidth.value * many if main.bandwidth else None, "B/s"),
         ("bisection bandwidth one way", bisection_bandwidth(machine), "B/s"),

@@ -426,8 +426,9 @@ def _minimal(ops: Sequence[Op]) -> Keep:
     payer = {ident: _largest_read(ops, ident, users) for ident, users in consumers.items() if ident not in producer}
 
     def stays(index: int, ident: str) -> bool:
-        adding = all(_adds(ops[user], ident) for user in consumers.get(ident, ()))
-        return adding and whole.get(ident, index) == index
+        users = [ops[user] for user in consumers.get(ident, ())]
+        adding = all(op.kind == "scatter" and any(t.ident == ident for t in op.writes) for op in users)
+        return adding and whole.get(ident, index) == index  # read only to add to a part of it in place
 
     return lambda index, op: (
         [_needed(t) for t in _once(ops[index].reads) if payer.get(t.ident) == index],
@@ -490,11 +491,6 @@ def _given(tensor: Tensor) -> Tensor:
 def _needed(tensor: Tensor) -> Tensor:
     """The tensor with so much of it moved as a floor counts of what is read."""
     return tensor if tensor.needed is None else replace(tensor, touched=tensor.needed)
-
-
-def _adds(op: Op, ident: str) -> bool:
-    """Whether an operation reads a tensor only to add to a part of it in place."""
-    return op.kind == "scatter" and any(t.ident == ident for t in op.writes)
 
 
 def missing_tile() -> InputError:

@@ -87,7 +87,7 @@ def _ridges(machine: Machine) -> Iterator[Rule]:
     """peak ÷ bandwidth for every level and every dtype; the matrix unit's where both units have the dtype."""
     for memory in (m for m in machine.memories if m.bandwidth is not None):
         seen: set[str] = set()
-        for unit in sorted(machine.units, key=lambda u: u.kind != "matrix"):
+        for unit in machine.matrix_first:
             for dtype in (d for d in unit.peaks if d not in seen):
                 seen.add(dtype)
                 found = ridge(machine, dtype, memory.name, unit.name)

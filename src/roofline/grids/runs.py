@@ -184,7 +184,7 @@ def on_cluster(work: BlockTask, blocks: Sequence[RowBlock], client: Any) -> Iter
 
     distributed = load_extra("distributed", "dask")
     own = uuid4().hex  # results of another run are not taken for ours: workers write files
-    given = client.submit(_itself, work, key=f"roofline-work-{own}")
+    given = client.submit(lambda value: value, work, key=f"roofline-work-{own}")
     waiting = iter(blocks)
     left = Counter(block.choice for block in blocks)
     prepared: dict[int, Any] = {}
@@ -278,10 +278,6 @@ def _result(future: Any, block: RowBlock) -> Any:
 
 def _out_of_memory(block: RowBlock) -> BlockError:
     return BlockError(f"{block} takes more memory than there is", hint=_more_memory())
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _run(work: BlockTask, prepared: Any, block: RowBlock, own: str) -> Any:

@@ -242,16 +242,10 @@ def _of_link(machine: Machine, head: str, part: str) -> Figure | None:
 def _of_unit(machine: Machine, head: str, part: str) -> Figure | None:
     """One peak of a unit, or its clock; a dtype alone is that of the unit which does matrix products."""
     if not part and dtypes.is_dtype(head.partition("_acc")[0]):
-        ranked = sorted(machine.units, key=lambda unit: unit.kind != "matrix")
-        return next((unit.peaks[head] for unit in ranked if head in unit.peaks), None)
-    unit = next((each for each in machine.units if head in (each.name, each.kind)), None)
-    if head == "peak":
-        unit = next(iter(sorted(machine.units, key=lambda each: each.kind != "matrix")), None)
+        return next((unit.peaks[head] for unit in machine.matrix_first if head in unit.peaks), None)
+    named = (each for each in machine.units if head in (each.name, each.kind))
+    unit = next(iter(machine.matrix_first) if head == "peak" else named, None)
     return None if unit is None else unit.clock if part == "clock" else unit.peaks.get(part)
-
-
-def _of_chip(machine: Machine, head: str, part: str) -> Figure | None:
-    return machine.tdp if head in TDP_WORDS and not part else None
 
 
 def _part(level: Memory | Link | None, part: str, parts: tuple[str, ...]) -> Figure | None:
@@ -259,7 +253,9 @@ def _part(level: Memory | Link | None, part: str, parts: tuple[str, ...]) -> Fig
     return found
 
 
-_FINDERS: tuple[Callable[[Machine, str, str], Figure | None], ...] = (_of_level, _of_link, _of_unit, _of_chip)
+_FINDERS: tuple[Callable[[Machine, str, str], Figure | None], ...] = (
+    _of_level, _of_link, _of_unit, lambda machine, head, part: machine.tdp if head in TDP_WORDS and not part else None,
+)  # fmt: skip
 
 
 def said_by(machine: Machine, path: str, source: str) -> Figure | None:

@@ -317,6 +317,11 @@ class Machine(Answer):
             return id(self), None
 
     @property
+    def matrix_first(self) -> list[Unit]:
+        """Its units, those that multiply matrices first."""
+        return sorted(self.units, key=lambda unit: unit.kind != "matrix")
+
+    @property
     def target(self) -> str:
         """The target as it is typed: ``v5e:4x4``, ``v5e:16x16:2``."""
         shape = ":" + "x".join(map(str, self.shape)) if self.shape else ""

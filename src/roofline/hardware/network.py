@@ -218,8 +218,8 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
         here = left if is_one(outer) else ceil_div(left, outer)
         if is_symbol(left) and is_one(room):
             outer, here = left, 1
-        elif is_symbol(left) and tier + 1 < len(links) and _fills(left, room):
-            outer, here = left / room, room
+        elif is_symbol(left) and len(links) > tier + 1 and room is not None and (multiple_of(left) / room).is_Integer:
+            outer, here = left / room, room  # whole units: 8·n chips where one has room for 8
         if not is_one(here):
             facts: dict[str, Any] = {"below": below, "nested": link.topology == "fat-tree"}
             facts["topology"] = "mesh" if link.topology == "mesh" and link.links is not None else "switch"
@@ -228,11 +228,6 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
         below = below * here if is_symbol(left) else floor_div(size, outer)
         left = outer
     return (replace(segments[0], place=name),) if len(segments) == 1 else tuple(segments)
-
-
-def _fills(size: Any, room: Size | None) -> bool:
-    """Whether a symbolic number of chips is of whole units: 8·n chips where a unit has room for 8."""
-    return isinstance(room, int) and (multiple_of(size) / room).is_Integer
 
 
 def _said(name: str, size: Size, segments: Sequence[AxisSegment]) -> str:

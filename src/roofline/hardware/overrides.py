@@ -224,8 +224,8 @@ def _set_dtype(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     if part or not dtypes.is_dtype(head.partition("_acc")[0]):
         return None
     family = dtypes.peak_name(head)
-    ranked = sorted(machine.units, key=lambda unit: unit.kind != "matrix")
-    unit = next((u for u in ranked if head in u.peaks or family in u.peaks), _main_unit(machine))
+    listing = (u for u in machine.matrix_first if head in u.peaks or family in u.peaks)
+    unit = next(listing, _main_unit(machine))
     return _set_peak(machine, unit, head, key, value)
 
 
@@ -299,8 +299,7 @@ _FINDERS: tuple[Callable[[Machine, str, str, str, Any], Machine | None], ...] = 
 
 
 def _main_unit(machine: Machine) -> Unit:
-    matrix = next((u for u in machine.units if u.kind == "matrix"), None)
-    return matrix or next(iter(machine.units), None) or Unit("vector", "vector", Frozen({}))
+    return next(iter(machine.matrix_first), Unit("vector", "vector", Frozen({})))
 
 
 def _peak_name(unit: Unit, dtype: str) -> str:

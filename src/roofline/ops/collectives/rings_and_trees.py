@@ -133,6 +133,7 @@ experience", CCPE 19, 2007; one-shot exchanges of small arrays are those of Tens
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -973,35 +974,16 @@ def _of_each_count(call: CollectiveCall, outside: int, n: Any) -> Work:
     return Work({key: sympy.Piecewise(*((work[key], holds) for work, holds in pieces)) for key in keys})
 
 
-@register("whole sums", ["AllReduce"], "whole partial sums along one axis or tier after the other", _fewer_axes(0))
-def whole_sums(call: CollectiveCall) -> Work:
-    """Count whole partial sums along every axis and tier."""
-    return _counted(call, 0)
-
-
-@register(
-    "outer one-shot", ["AllReduce"], "parts inside, whole partial sums over the outermost axis or tier", _fewer_axes(1)
+#: AllReduces by whole sums: along how many of the outermost axes or tiers (0: all), and whether a fat tree is one tier.
+_WHOLE_SUMS = (
+    ("whole sums", "whole partial sums along one axis or tier after the other", 0, False),
+    ("outer one-shot", "parts inside, whole partial sums over the outermost axis or tier", 1, False),
+    ("whole sums by rails", "whole sums, the tiers of a fat tree as one", 0, True),
+    ("one-shot by rails", "outer one-shot, the tiers of a fat tree as one", 1, True),
+    ("two outer one-shots", "the same over the two outermost axes or tiers in turn", 2, False),
 )
-def outer_one_shot(call: CollectiveCall) -> Work:
-    """Count a ReduceScatter, whole partial sums of each part along the outermost axis or tier, and an AllGather."""
-    return _counted(call, 1)
-
-
-@register("whole sums by rails", ["AllReduce"], "whole sums, the tiers of a fat tree as one", _no_rails(_fewer_axes(0)))
-def whole_sums_by_rails(call: CollectiveCall) -> Work:
-    """Count whole partial sums along every tier, those of a fat tree as one."""
-    return over_rails(call, whole_sums)
-
-
-@register(
-    "one-shot by rails", ["AllReduce"], "outer one-shot, the tiers of a fat tree as one", _no_rails(_fewer_axes(1))
-)
-def one_shot_by_rails(call: CollectiveCall) -> Work:
-    """Count whole partial sums of each part over all tiers of a fat tree at once."""
-    return over_rails(call, outer_one_shot)
-
-
-@register("two outer one-shots", ["AllReduce"], "the same over the two outermost axes or tiers in turn", _fewer_axes(2))
-def two_outer_one_shots(call: CollectiveCall) -> Work:
-    """Count the same with whole partial sums along the two outermost axes or tiers, one after the other."""
-    return _counted(call, 2)
+for _name, _says, _outside, _by_rails in _WHOLE_SUMS:
+    _sums, _unfit_sums = partial(_counted, outside=_outside), _fewer_axes(_outside)
+    if _by_rails:
+        _sums, _unfit_sums = partial(over_rails, formula=_sums), _no_rails(_unfit_sums)
+    register(_name, ["AllReduce"], _says, _unfit_sums)(_sums)
