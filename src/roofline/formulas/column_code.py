@@ -344,6 +344,10 @@ def _in_order(lines: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
         yield from after(symbol)
 
 
+#: How columns are put together from the times of the resources.
+_OF_TIMES = {"lower": "largest", "bound_by": "which", "upper": "sum"}
+
+
 class _Result:
     """A column in the making: which of the forms to evaluate it needs, and how it is put together from them."""
 
@@ -354,15 +358,10 @@ class _Result:
 
     def take(self, function: ColumnForms, parts: list[Any], known: dict[Any, Any]) -> None:
         """Put the forms that are needed among the parts, each once."""
-        times = list(function.times.values())
         if self.name in function.forms:
             forms = [function.forms[self.name]]
-        elif self.name == "lower":
-            forms, self.how = times, "largest"
-        elif self.name == "bound_by":
-            forms, self.how = times, "which"
-        elif self.name == "upper":
-            forms, self.how = times, "sum"
+        elif self.name in _OF_TIMES:
+            forms, self.how = list(function.times.values()), _OF_TIMES[self.name]
         else:
             time = function.times.get(self.name.removeprefix("time."))
             if time is None:

@@ -150,17 +150,11 @@ class _Walk:
         value, slope = self.of(form.args[0])
         return math.log(value), slope / value
 
-    def largest(self, form: Any) -> tuple[float, Any]:
-        """The largest: of several, the first, and on each side the one that grows most."""
-        return self._extreme(form, max, 1.0)
-
-    def smallest(self, form: Any) -> tuple[float, Any]:
-        """The smallest: of several, the first, and on each side the one that grows least."""
-        return self._extreme(form, min, -1.0)
-
-    def _extreme(self, form: Any, choose: Callable[..., float], sign: float) -> tuple[float, Any]:
+    def extreme(self, form: Any) -> tuple[float, Any]:
+        """The largest or smallest: of several the first, and on each side the one that grows most, or least."""
+        sign = 1.0 if isinstance(form, sympy.Max) else -1.0
         parts = [self.of(part) for part in sorted(form.args, key=str)]  # sympy keeps them in no order
-        value = choose(value for value, _ in parts)
+        value = sign * max(sign * value for value, _ in parts)
         tied = [slope for each, slope in parts if abs(each - value) <= EQUAL * abs(value)]
         slope = sign * np.max([sign * each for each in tied], axis=0)
         slope[: self.count] = tied[0][: self.count]
@@ -190,6 +184,6 @@ class _Walk:
 
 
 _RULES: dict[str, Callable[[_Walk, Any], tuple[float, Any]]] = {
-    "Add": _Walk.sum, "Mul": _Walk.product, "Pow": _Walk.power, "log": _Walk.logarithm, "Max": _Walk.largest,
-    "Min": _Walk.smallest, "ceiling": _Walk.step, "floor": _Walk.step, "Piecewise": _Walk.cases, "Mod": _Walk.remainder,
+    "Add": _Walk.sum, "Mul": _Walk.product, "Pow": _Walk.power, "log": _Walk.logarithm, "Max": _Walk.extreme,
+    "Min": _Walk.extreme, "ceiling": _Walk.step, "floor": _Walk.step, "Piecewise": _Walk.cases, "Mod": _Walk.remainder,
 }  # fmt: skip
