@@ -51,6 +51,7 @@ GAP_KINDS: Mapping[str, str] = MappingProxyType(
         "field": "a field of a model's configuration without a rule",
         "format": "a number format that a model's name promises and its configuration does not describe",
         "model": "a part of a model, or of how it runs, that is not modelled",
+        "range": "sizes of which a closed form does not hold, and whose rows are priced as arrays",
     }
 )
 

@@ -60,6 +60,7 @@ from roofline.sizes import (
     of_largest,
     symbol,
 )
+from roofline.statements import Gap, kind_of
 
 #: Of which stage of a pipeline the terms of a formula are.
 OF_SLOWEST = "the terms are written out of the slowest stage at these sizes"
@@ -361,17 +362,14 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     ]  # fmt: skip
 
 
-#: Why the closed form of a prompt over stages, and of training over them, does not hold: :func:`fill_in` prices these.
-CUT_INTO_CHUNKS, NO_MULTIPLE = "are cut into chunks over the stages", "batch_tokens is no multiple of"
-
-
 def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str, Any]) -> list[ValidRange]:
     """A prompt over the stages of a pipeline is one of at least as many sequences; fewer are cut into chunks."""
     if not isinstance(bound, Pipelined) or phase != "prefill":
         return []
     wanted = options.get("microbatches") or options["pipeline"]
     least = (wanted - 1) * bound.sizes.get("data", 1) + 1
-    return [ValidRange(batch >= least, f"fewer sequences than {least} {CUT_INTO_CHUNKS}")]
+    why = Gap("range", f"fewer sequences than {least} are cut into chunks over the stages")
+    return [ValidRange(batch >= least, why)]
 
 
 def fill_in(found: Evaluated, columns: Sequence[str], model: Model, phase: str, options: Mapping[str, Any]) -> None:
@@ -380,7 +378,7 @@ def fill_in(found: Evaluated, columns: Sequence[str], model: Model, phase: str, 
     Such are prompts that are cut into chunks over the stages, and training steps whose microbatches are no sequence.
     """
     (reason, _), *others = found.invalid.items() or [("", 0)]
-    if others or not (CUT_INTO_CHUNKS in reason or NO_MULTIPLE in reason):
+    if others or kind_of(reason) != "range":
         return
     rows = {name: found.whole_column(name)[found.invalid_rows].astype(np.float64) for name in found.whole}
     blocks, every, why = list[dict[str, Any]](), list[Any](), dict[str, int]()
@@ -521,7 +519,7 @@ def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapp
         return []
     rounds = found.copies * (found.layout.pipeline if schedule(found.schedule).splits else 1)
     rest = sympy.Mod(sizes["batch_tokens"], rounds * sizes["sequence"])
-    return [ValidRange(sympy.Eq(rest, 0), f"{NO_MULTIPLE} {_sequences(rounds)}")]
+    return [ValidRange(sympy.Eq(rest, 0), Gap("range", f"batch_tokens is no multiple of {_sequences(rounds)}"))]
 
 
 def _sequences(many: Any) -> str:
