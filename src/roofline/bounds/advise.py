@@ -640,8 +640,7 @@ def other_sizes(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
 def faster_links(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Links of twice the bandwidth, or half the latency where that is what takes the time."""
     use = max((u for u in answer.uses if u.resource == answer.bound_by), key=lambda u: u.time)
-    mesh = asked.on_mesh().mesh
-    level = None if mesh is None else mesh.segment(use.place)
+    level = asked.on_mesh().segment(use.place)
     if level is None:
         return
     link, found = level.link, find_link(asked.machine, level.link)

@@ -56,7 +56,7 @@ def _as_symbol(machine: Machine, key: Key, found: Rate) -> Rate:
 
 def _resource(machine: Machine, key: Key, found: Rate) -> str:
     """What a rate is named after: hops share one resource, and those of each link have a latency of their own."""
-    level = machine.mesh.segment(key.place) if key.quantity == "hops" and machine.mesh is not None else None
+    level = machine.segment(key.place) if key.quantity == "hops" else None
     return found.resource if level is None else level.link
 
 
@@ -211,7 +211,7 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
     kind = "latency" if key.quantity == "hops" else "rate"
     named = figure = ""
     if key.quantity == "hops":
-        over = machine.mesh.segment(key.place) if machine.mesh is not None else None
+        over = machine.segment(key.place)
         figure = f"{'link' if over is None else over.link}.latency"
         named = f"setting {machine.key}.{figure}" if machine.vendor else figure
     elif key.quantity == "flops" and not machine.vendor:  # a machine of the user's own figures

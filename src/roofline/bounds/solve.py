@@ -603,8 +603,7 @@ def figure_of(use: ResourceUse, asked: Question | None = None) -> str:
     """What an override calls the figure of this rate."""
     if use.quantity == "flops":
         return f"{use.resource}.{use.dtype}"
-    mesh = asked.on_mesh().mesh if asked is not None and use.quantity == "wire" else None
-    level = None if mesh is None else mesh.segment(use.place)
+    level = asked.on_mesh().segment(use.place) if asked is not None and use.quantity == "wire" else None
     return use.resource if level is None else level.link
 
 

@@ -321,6 +321,10 @@ class Machine(Answer):
         """Its units, those that multiply matrices first."""
         return sorted(self.units, key=lambda unit: unit.kind != "matrix")
 
+    def segment(self, place: str) -> AxisSegment | None:
+        """The segment of its mesh whose bytes stand under ``place`` in Work, or None."""
+        return None if self.mesh is None else self.mesh.segment(place)
+
     @property
     def target(self) -> str:
         """The target as it is typed: ``v5e:4x4``, ``v5e:16x16:2``."""

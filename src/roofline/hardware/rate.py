@@ -155,7 +155,7 @@ def _memory_rate(machine: Machine, place: str) -> Rate | None:
 
 def _wire_rate(machine: Machine, place: str) -> Rate | None:
     """Find the rate of a mesh axis (``X``, ``X.ib``) or of a link by its own name, one way."""
-    level = None if machine.mesh is None else machine.mesh.segment(place)
+    level = machine.segment(place)
     link = find_link(machine, place if level is None else level.link)
     if link is None or link.bandwidth is None:
         return None
@@ -186,7 +186,7 @@ def _printed_higher(machine: Machine, name: str, taken: Figure) -> str:
 
 def _hop_rate(machine: Machine, place: str) -> Rate | None:
     """Find the rate of hops; those on mesh axes follow one another, so they share one resource."""
-    level = None if machine.mesh is None else machine.mesh.segment(place)
+    level = machine.segment(place)
     link = find_link(machine, place if level is None else level.link)
     if link is None or link.latency is None:
         return None
