@@ -165,3 +165,50 @@ def test_norms_compute_in_the_format_of_what_they_normalise(normalised: Callable
 
     traced = trace(step, torch.empty((4, 8, 8), dtype=torch.bfloat16))
     assert {key.dtype for op in traced.ops for key in op.work} == {"bf16"}
+
+
+@pytest.mark.parametrize(("exponent", "each"), [(2, 1), (3, 2), (4, 2), (7, 4), (-1, 1), (-2, 2), (1, 0)])
+def test_a_whole_power_is_its_products_in_every_front_end(exponent: int, each: int) -> None:
+    pytest.importorskip("jax")
+    onnx = pytest.importorskip("onnx")
+    helper, F32 = onnx.helper, onnx.TensorProto.FLOAT
+    x, y = (helper.make_tensor_value_info(name, F32, [8, 4]) for name in "xy")
+    held = helper.make_tensor("n", F32, [], [exponent])
+    graph = helper.make_graph([helper.make_node("Pow", ["x", "n"], ["y"])], "g", [x], [y], [held])
+    power = lambda x: x**exponent  # noqa: E731
+    found = [trace(power, "fp32[8, 4]", frontend=name).flops("all") for name in ("torch", "jax")]
+    assert found[0] == trace(helper.make_model(graph)).flops("all") == each * 32
+    assert found[1] == found[0] or (exponent == 1 and found[1] == 0)
+    assert trace(power, "complex64[8, 4]").flops("all") == (each - (exponent < 0)) * 6 * 32 + (exponent < 0) * 11 * 32
+
+
+@pytest.mark.parametrize("wanted", [3, 6])
+def test_the_largest_of_a_row_are_found_alike_in_every_front_end(wanted: int) -> None:
+    """Each element is compared once; all in order are a sort."""
+    jax = pytest.importorskip("jax")
+    onnx = pytest.importorskip("onnx")
+    helper, F32 = onnx.helper, onnx.TensorProto.FLOAT
+    x, y, places = (helper.make_tensor_value_info(n, F32 if n != "i" else 7, [4, 6]) for n in "xyi")
+    held = helper.make_tensor("k", onnx.TensorProto.INT64, [1], [wanted])
+    graph = helper.make_graph([helper.make_node("TopK", ["x", "k"], ["y", "i"])], "g", [x], [y, places], [held])
+    expected = 24 * (3 if wanted == 6 else 1)
+    assert trace(lambda x: x.topk(wanted), "fp32[4, 6]").flops("all") == expected
+    assert trace(lambda x: jax.lax.top_k(x, wanted), "fp32[4, 6]", frontend="jax").flops("all") == expected
+    assert trace(helper.make_model(graph)).flops("all") == expected
+
+
+@pytest.mark.parametrize(
+    ("loss", "written"),
+    [
+        (F.mse_loss, lambda x, y: (x - y).square()),
+        (F.huber_loss, lambda x, y: torch.where((x - y).abs() < 1, 0.5 * (x - y) * (x - y), (x - y).abs() - 0.5)),
+        (F.binary_cross_entropy, lambda x, y: (y - 1) * torch.log(1 - x) - y * torch.log(x)),
+        (F.soft_margin_loss, lambda x, y: torch.log(1 + torch.exp(-(x * y)))),
+    ],
+)
+def test_a_loss_costs_no_more_than_its_formula_written_out(loss: Callable, written: Callable) -> None:
+    """Without a sum it is work on each element, and the sum counts one more."""
+    shapes = ("fp32[6, 10]",) * 2
+    plain = trace(lambda x, y: loss(x, y, reduction="none"), *shapes).flops("all")
+    assert 60 < plain <= trace(written, *shapes).flops("all")
+    assert trace(loss, *shapes).flops("all") == plain + 60

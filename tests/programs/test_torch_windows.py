@@ -40,6 +40,33 @@ def test_what_no_result_has_as_a_neighbour_is_not_read(mode: str, size: tuple[in
     assert mode not in ("nearest", "nearest-exact") or moved == used
 
 
+@pytest.mark.parametrize(("mode", "onnx_mode"), [("bilinear", "linear"), ("bicubic", "cubic")])
+@pytest.mark.parametrize("size", [(8, 8), (5, 40), (48, 48)])
+def test_smoothing_counts_all_that_lies_under_its_filters(mode: str, onnx_mode: str, size: tuple[int, int]) -> None:
+    """Rows and columns in turn, in the cheaper order; PyTorch's own weights say how many there are."""
+    onnx = pytest.importorskip("onnx")
+    helper, F32 = onnx.helper, onnx.TensorProto.FLOAT
+
+    def terms(n: int, r: int) -> int:
+        one = F.interpolate(torch.eye(n)[None, None], (r, n), mode=mode, antialias=True)
+        width = {"bilinear": 2, "bicubic": 4}[mode]
+        return int((one != 0).sum()) if r < n else width * r
+
+    (h, w), (rows, columns) = (32, 48), size
+    changed = [
+        (terms(h, rows), w, columns) if h != rows else None,
+        (terms(w, columns), h, rows) if w != columns else None,
+    ]
+    down, across = (each or (0, 0, 0) for each in changed)
+    cheapest = min(down[0] * w + across[0] * rows, across[0] * h + down[0] * columns)
+    found = trace(lambda x: F.interpolate(x, size, mode=mode, antialias=True), f"fp32[1, 2, {h}, {w}]").flops("all")
+    assert 0.97 <= 2 * 2 * cheapest / found <= 1.01
+    x, y = (helper.make_tensor_value_info(name, F32, shape) for name, shape in (("x", [1, 2, h, w]), ("y", None)))
+    held = helper.make_tensor("s", onnx.TensorProto.INT64, [4], [1, 2, *size])
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode=onnx_mode, antialias=1)
+    assert trace(helper.make_model(helper.make_graph([node], "g", [x], [y], [held]))).flops("all") == found
+
+
 def test_smoothing_reads_everything_and_a_grid_sample_at_most_its_places() -> None:
     smooth = trace(lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True), "fp32[1, 2, 16, 16]")
     assert smooth.bytes("minimal") == 4 * (2 * 16 * 16 + 2 * 16)

@@ -134,6 +134,29 @@ def elementwise(
     )  # fmt: skip
 
 
+#: Exponents whose power is another function.
+_ROOTS = {0.5: "sqrt", -0.5: "rsqrt"}
+
+
+def power(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], exponent: float | None = None) -> Op:
+    """x to a power: a root, products where the exponent is a whole number, else one transcendental.
+
+    ::
+
+        products = ⌊log₂ n⌋ + (ones of n in binary) − 1        x to the n by repeated squaring; 1 more is 1/xⁿ
+
+    >>> x = [Tensor("x", (8,), "bf16")]
+    >>> [power("pow", x, x, n).work.total("flops") for n in (2, 3, -1, 0.5, 1.5, None)]
+    [8, 16, 8, 8, 8, 8]
+    """
+    if exponent is None or not float(exponent).is_integer():
+        return elementwise(_ROOTS.get(exponent, "power"), reads, writes, name=name)
+    times, size = abs(int(exponent)), product(writes[0].dims)
+    counts = {"multiply": max(0, times.bit_length() + times.bit_count() - 2), "divide": int(exponent < 0)}
+    each = sum((_of_complex(word, reads) or PER_ELEMENT[word]).flops * many for word, many in counts.items())
+    return vector(name, "elementwise", reads, writes, flops=each * size, elements=size, one_each=size * min(each, 1))
+
+
 def scaled_sum(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Op:
     """a + α·b: a product and a sum for each element of the result, twice that for complex numbers.
 

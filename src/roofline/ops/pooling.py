@@ -10,13 +10,14 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 from roofline.frozen import replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.convolution import Reach, read_by_windows, require_results, windows
 from roofline.ops.rules import Context, register
-from roofline.sizes import Size, minimum, product
+from roofline.sizes import Size, is_symbol, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -75,17 +76,20 @@ def resample(
     elements: Size,
     backward: bool = False,
     reached: Size | None = None,
+    terms: Size | None = None,
 ) -> Op:
     """Mix ``elements`` from ``taps`` neighbours each: a multiply and an add for every neighbour.
 
-    ``reached`` are the elements of the first operand that are somebody's neighbour, where others are skipped.
+    ``reached`` are the elements of the first operand that are somebody's neighbour, where others are skipped; ``terms``
+    are given where a filter smooths (:func:`smoothed_terms`).
 
     ::
 
         FLOPs = 2·taps·elements        linear 2, bilinear 4, trilinear 8, bicubic 16 taps
+              = 2·terms                smoothed
               = 0                      nearest; its gradient adds once an element
     """
-    flops = 2 * taps * elements if taps > 1 else elements if backward else 0
+    flops = (2 * (taps * elements if terms is None else terms)) if taps > 1 else elements if backward else 0
     if reached is not None and reads[0].touched is None:
         reads = (replace(reads[0], touched=reached), *reads[1:])
     op = vector(name, "resample", reads, writes, flops=flops, elements=elements, one_each=elements)
@@ -99,6 +103,36 @@ def reached_neighbours(shape: Sequence[Size], results: Sequence[Size], taps: Seq
     6144
     """
     return product(minimum(n, tap * r) for n, r, tap in zip(shape, results, taps, strict=True))
+
+
+def smoothed_terms(shape: Sequence[Size], results: Sequence[Size], taps: Sequence[Size]) -> Size:
+    """Products of a resampling that smooths, one dimension after the other in the cheapest order.
+
+    Where n elements become r < n, a filter is taps·n/r wide and cut at both ends, as PyTorch's and Pillow's
+    (ATen/native/cpu/UpSampleKernel.cpp); of open sizes it counts as no wider than of equal ones.
+
+    >>> smoothed_terms((3, 64, 64), (3, 8, 8), (1, 2, 2))          # 120 elements under 8 filters: 120·64 + 120·8
+    25920
+    """
+    changed = [place for place, (n, r) in enumerate(zip(shape, results, strict=True)) if n != r]
+    ways = []
+    for order in permutations(changed):
+        sizes, terms = list(shape), []
+        for place in order:
+            n, sizes[place] = sizes[place], 1
+            terms.append(_under_filters(n, results[place], taps[place]) * product(sizes))
+            sizes[place] = results[place]
+        ways.append(sum(terms))
+    return minimum(*ways)
+
+
+def _under_filters(n: Size, r: Size, taps: Size) -> Size:
+    """Elements under the filters of all r results."""
+    if is_symbol(n) or is_symbol(r) or r >= n:
+        return taps * r
+    reach = taps * n / r / 2
+    ends = [(place + 0.5) * n / r + reach + 0.5 for place in range(r)]
+    return sum(min(int(end), n) - max(int(end - 2 * reach), 0) for end in ends)
 
 
 @register("pooling")

@@ -153,6 +153,15 @@ def levels_of(n: Size) -> Size:
     return ceil_div(log2(n), 1) if is_symbol(n) else max(1, (int(n) - 1).bit_length())
 
 
+def compared(row: Size, wanted: Size) -> Size:
+    """How often each element of a row is compared, of which some are wanted in order: once, or as a sort compares all.
+
+    >>> compared(1024, 8), compared(1024, 1024)
+    (1, 10)
+    """
+    return levels_of(row) if wanted == row else 1
+
+
 def stated(trips: Any, place: str, why: str) -> Size:
     """The stated number of trips of the loop at ``place``; an error that says ``why`` it is needed if there is none."""
     chosen = trips.get(place) if isinstance(trips, Mapping) else trips

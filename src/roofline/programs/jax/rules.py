@@ -24,7 +24,7 @@ from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.jax.indices import gathered_part, picking, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, size_of
 from roofline.programs.regions import count_where, once
-from roofline.programs.rule_table import levels_of
+from roofline.programs.rule_table import compared, levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
 from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum, product
 from roofline.work import Op, Tensor
@@ -318,13 +318,7 @@ rule(
 )(lambda call: call.unknown("iterates until it converges"))  # fmt: skip
 
 
-@rule("integer_pow")
-def integer_power(call: Call) -> Priced:
-    """x to a whole power by repeated squaring: as many products as the power has binary digits, less one, and ones."""
-    power = call.params["y"]
-    whole = abs(power)
-    products = max(0, whole.bit_length() - 1 + whole.bit_count() - 1) + (power < 0)
-    return call.for_each("elementwise", call.outs[0].size, products)
+rule("integer_pow")(lambda call: pricing.power(call.name, call.reads, call.writes, call.params["y"]))
 
 
 # Horner's rule: a product and a sum for every coefficient but the last.
@@ -381,8 +375,11 @@ def sorted_(call: Call) -> Priced:
     return call.vector("sort", flops, source.size, one_each=source.size)
 
 
-# Every element is compared once.
-rule("top_k", "approx_top_k")(lambda call: call.for_each("sort", call.ins[0].size))
+@rule("top_k", "approx_top_k")
+def top(call: Call) -> Priced:
+    """Compare every element once; where all are wanted, rows are sorted."""
+    axis = call.params.get("axis", call.params.get("reduction_dimension", -1))
+    return call.for_each("sort", call.ins[0].size, compared(call.ins[0].shape[axis], call.outs[0].shape[axis]))
 
 
 @rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "reduce_window")

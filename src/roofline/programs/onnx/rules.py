@@ -35,7 +35,7 @@ from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
 from roofline.programs.pytorch.registry import OPTIMIZERS
 from roofline.programs.pytorch.rules.sequences import with_mask
-from roofline.programs.rule_table import levels_of
+from roofline.programs.rule_table import compared
 from roofline.programs.tensor_parts import edges_of_places, once_each, part_name
 from roofline.sizes import Size, exact_div, floor_div, is_symbol, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
@@ -145,9 +145,10 @@ def resized(call: Call) -> Priced:
     shape, out = call.shape(0), call.writes[0]
     each = {"linear": 2, "cubic": 4}.get(call.get("mode"), 1)
     taps = [each if a != b else 1 for a, b in zip(shape, out.dims, strict=True)]
-    reached = None if call.get("antialias", 0) else pricing.reached_neighbours(shape, out.dims, taps)
-    sizes = {"taps": product(taps), "elements": out.elements, "reached": reached}
-    return pricing.resample(call.name, call.read(0), call.writes, **sizes)
+    smooths = bool(call.get("antialias", 0)) and each > 1
+    reach = pricing.smoothed_terms if smooths else pricing.reached_neighbours
+    more = {"terms" if smooths else "reached": reach(shape, out.dims, taps)}
+    return pricing.resample(call.name, call.read(0), call.writes, taps=product(taps), elements=out.elements, **more)
 
 
 def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False, places: Sequence[Reach] = ()) -> Priced:
@@ -713,7 +714,7 @@ def aligned(call: Call) -> Priced:
 rule("Col2Im")(lambda call: call.for_each("resample", call.read(0)[0].elements, reads=call.read(0)))
 
 
-#: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name.
+#: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name; exp(−α·x) costs what exp(−x) does.
 NAMES = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Mod": "divide", "Pow": "power",
     "Where": "where", "Equal": "compare", "Less": "compare",
@@ -725,36 +726,23 @@ NAMES = {
     "Sinh": "exp", "Cosh": "exp", "Asinh": "log", "Acosh": "log", "Atanh": "log", "Erf": "erf", "Abs": "abs",
     "Neg": "neg", "Reciprocal": "reciprocal", "Sign": "sign", "Floor": "floor", "Ceil": "floor", "Round": "round",
     "Softplus": "softplus", "Mish": "mish", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Celu": "elu",
-    "ThresholdedRelu": "relu", "Swish": "silu",
-    "QuickGelu": "silu", "Binarizer": "compare",
+    "ThresholdedRelu": "relu", "Swish": "silu", "SwiGLU": "swiglu", "QuickGelu": "silu", "Binarizer": "compare",
 }  # fmt: skip
-
-#: Powers that are another function.
-_POWERS: dict[Any, str] = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
 @rule(*NAMES)
 def known(call: Call) -> Priced:
     """A function that the notation has too."""
-    power = call.constant(1) if call.name == "Pow" else None
+    if call.name == "Pow":
+        return pricing.power(call.name, call.reads, call.writes, call.constant(1))
     if call.name == "Clip" and _bounds(call) == 1:
         return call.elementwise("maximum")
-    return call.elementwise(_POWERS.get(power, NAMES[call.name]))
+    return call.elementwise(NAMES[call.name])
 
 
 def _bounds(call: Call) -> int:
     """Bounds that a clip has: inputs, attributes before opset 11."""
     return call.has(1) + call.has(2) or ("min" in call.attributes) + ("max" in call.attributes)
-
-
-@rule("SwiGLU")
-def gated(call: Call) -> Priced:
-    """a/(1 + exp(−α·a))·b, one product more where α is not 1."""
-    op = call.elementwise("swiglu")
-    if call.get("alpha", 1.0) == 1.0:
-        return op
-    more = Work.flops("vector", pricing.arithmetic(call.reads), op.dims["elements"])
-    return replace(op, work=op.work + more)
 
 
 # GELU, exact or by tanh.
@@ -798,7 +786,7 @@ def _rotary(call: Call, cos: int, sin: int, positions: int) -> Priced:
 REDUCTIONS = {
     "ReduceSum": "sum", "ReduceMean": "mean", "ReduceProd": "prod", "ReduceMax": "max", "ReduceMin": "min",
     "ReduceL1": "norm", "ReduceL2": "norm", "ReduceSumSquare": "norm", "ReduceLogSumExp": "logsumexp",
-    "ReduceLogSum": "norm", "ArgMax": "argmax", "ArgMin": "argmin",
+    "ReduceLogSum": "mean", "ArgMax": "argmax", "ArgMin": "argmin",
 }  # fmt: skip
 
 
@@ -818,10 +806,12 @@ def of_several(call: Call) -> Priced:
 
 @rule("Softmax", "LogSoftmax", "Hardmax")
 def softmax(call: Call) -> Priced:
-    """A softmax of rows, its logarithm, or the place of the largest, which is found by the same steps."""
+    """A softmax of rows, its logarithm, or a one where the largest stands."""
     out = call.writes[0]
     rows = exact_div(out.elements, out.dims[call.get("axis", -1)]) if out.dims else 1
     log = call.name == "LogSoftmax"
+    if call.name == "Hardmax":
+        return pricing.reduction("argmax", call.reads, call.writes, elements=out.elements, results=rows, name=call.name)
     return pricing.softmax(call.name, call.reads, call.writes, elements=out.elements, rows=rows, log=log)
 
 
@@ -875,9 +865,9 @@ rule(*NORMS)(
 def loss(call: Call) -> Priced:
     """One score a row is picked and added up, after a softmax over all of them where it is part of the loss."""
     scores, rows = product(call.shape(0)), product(call.shape(1))
-    soft = SOFTMAX_PER_ELEMENT * scores if call.name.startswith("Softmax") else 0
+    soft = SOFTMAX_PER_ELEMENT * scores + rows if call.name.startswith("Softmax") else 0
     reads = (*(call.read(0) if soft else call.touch(0, rows)), *call.read(1), *call.touch(2, rows))
-    size, roots = (scores, scores) if soft else (rows, 0)
+    size, roots = (scores, scores + rows) if soft else (rows, 0)
     return call.vector("reduction", soft + rows, size, transcendentals=roots, one_each=rows, reads=reads)
 
 
@@ -898,11 +888,9 @@ def running(call: Call) -> Priced:
 
 @rule("TopK")
 def top(call: Call) -> Priced:
-    """Compare every element once; where all are wanted, rows are sorted: n·⌈log₂ n⌉ for each."""
-    size = product(call.shape(0))
-    n = call.shape(0)[call.get("axis", -1)]
-    every = isinstance(n, int) and call.writes[0].elements == size
-    return call.for_each("sort", size, levels_of(n) if every else 1, reads=call.read(0))
+    """Compare every element once; where all are wanted, rows are sorted."""
+    row, wanted = (tensor.dims[call.get("axis", -1)] for tensor in (*call.read(0), call.writes[0]))
+    return call.for_each("sort", product(call.shape(0)), compared(row, wanted), reads=call.read(0))
 
 
 @rule("Adam", "Adagrad", "Momentum")

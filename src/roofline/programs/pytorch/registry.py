@@ -316,8 +316,21 @@ REDUCTIONS = {
     "_is_all_true": "sum", "_is_any_true": "sum", "hash_tensor": "sum",
 }  # fmt: skip
 
-#: FLOPs an element of a loss over all elements and of its gradient: subtract, square (or the like), add.
-ELEMENT_OF_LOSS = 3
+#: FLOPs and transcendentals an element of a loss, before the elements are added up, and of the gradient of one.
+LOSSES: dict[str, tuple[int, int, str]] = {
+    "mse_loss": (2, 0, "(x − y)²"),
+    "l1_loss": (2, 0, "|x − y|"),
+    "smooth_l1_loss": (6, 0, "d = |x − y|; select(d < β, d·d·½/β, d − ½·β)"),
+    "huber_loss": (7, 0, "d = |x − y|; select(d < δ, d·d·½, δ·(d − ½·δ))"),
+    "binary_cross_entropy": (5, 2, "(y − 1)·log(1 − x) − y·log(x)"),
+    "binary_cross_entropy_with_logits": (6, 2, "(1 − y)·x − min(x, 0) + log(1 + exp(−|x|))"),
+    "soft_margin_loss": (3, 2, "log(1 + exp(−x·y))"),
+    "kl_div": (2, 1, "y·(log(y) − x)"),
+    "mse_loss_backward": (2, 0, "2·g·(x − y)"),
+    "smooth_l1_loss_backward": (4, 0, "clip(x − y, −β, β)·g/β"),
+    "huber_loss_backward": (4, 0, "clip(x − y, −δ, δ)·g"),
+    "binary_cross_entropy_backward": (5, 0, "g·(x − y)/((1 − x)·x)"),
+}
 
 #: Matmuls of the gradient of an attention kernel, which works the scores out again.
 ATTENTION_BACKWARD = 5

@@ -18,7 +18,7 @@ from roofline.ops import linear_algebra
 from roofline.ops.convolution import Window, read_by_windows
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
 from roofline.programs.pytorch.rules.sequences import broadcast
-from roofline.programs.rule_table import levels_of
+from roofline.programs.rule_table import compared, levels_of
 from roofline.programs.tensor_parts import MOST_PLACES, once_each
 from roofline.sizes import Size, maximum, minimum, product
 from roofline.work import Op, Tensor
@@ -205,6 +205,8 @@ def sorted_(call: Call) -> Priced:
     (source,) = call.operands(0)
     dim = call.stated("dim", -1)
     n = source.elements if "unique" in call.name else source.shape[-1 if dim is None else dim] if source.rank else 1
+    if call.name == "topk" and source.rank:
+        return call.for_each("sort", source.elements, compared(n, call.results[0].shape[dim]))
     every = call.name in _WHOLE and call.name != "unique_consecutive"
     return call.for_each("sort", source.elements, levels_of(n) if every else 1)
 

@@ -28,9 +28,6 @@ from roofline.work import Op, Work
 
 _RANDOM_NOTE = "the arithmetic of random numbers is not counted"
 
-#: Powers that are another function.
-_POWERS: dict[Any, str] = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
-
 
 @rule(*registry.FUNCTIONS)
 def known(call: Call) -> Priced:
@@ -40,8 +37,8 @@ def known(call: Call) -> Priced:
     is_number = isinstance(second, int | float)
     if call.name == "gelu" and call.get("approximate") == "tanh":
         function = "gelu_tanh"
-    if call.name == "pow" and is_number:
-        function = _POWERS.get(second, "power")
+    if call.name == "pow":
+        return pricing.power(call.name, call.reads, call.writes, second if is_number else None)
     bounds = (*call.args, None, None)[1:3]
     if call.name == "clamp" and sum(bound is None or bound is UNTOLD for bound in bounds) == 1:
         function = "maximum"
@@ -147,7 +144,8 @@ def reduced(call: Call) -> Priced:
     elements = call.operands(0)[0].elements
     results = maximum(1, minimum(call.results[0].elements, elements))
     sizes = {"elements": elements, "results": results}
-    return pricing.reduction(registry.REDUCTIONS[call.name], call.reads, call.writes, **sizes, name=call.name)
+    op = pricing.reduction(registry.REDUCTIONS[call.name], call.reads, call.writes, **sizes, name=call.name)
+    return replace(op, work=op.work * 2) if call.name == "aminmax" else op
 
 
 @rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "_cummax_helper", "_cummin_helper")
@@ -192,13 +190,12 @@ def picked(call: Call) -> Priced:
     return call.for_each("reduction", rows, reads=reads)
 
 
-@rule("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss",
-      "binary_cross_entropy_with_logits", "kl_div", "mse_loss_backward", "smooth_l1_loss_backward",
-      "huber_loss_backward", "binary_cross_entropy_backward")  # fmt: skip
+@rule(*registry.LOSSES)
 def loss(call: Call) -> Priced:
-    """A loss over all elements: subtract, square (or the like), add."""
+    """A loss of each element, and their sum where one number is wanted; or the gradient of one."""
+    each, special, _ = registry.LOSSES[call.name]
     size = maximum(*(item.elements for item in operands_in(call.args)))
-    return call.for_each("reduction", size, registry.ELEMENT_OF_LOSS)
+    return call.for_each("reduction", size, each + special + (call.results[0].elements != size), special)
 
 
 @rule("multi_margin_loss", "multi_margin_loss_backward", "multilabel_margin_loss_forward",

@@ -231,13 +231,14 @@ def resampled(call: Call) -> Priced:
     kind = call.name.split("upsample_")[1].split("_")[0]
     spatial = int(next(letter for letter in call.name if letter.isdigit()))
     each = TAPS[kind.rstrip("123d")]
-    reached = None
-    if forward and "_aa" not in call.name:  # smoothed, every element counts
-        shape, results = call.operands(0)[0].shape, call.results[0].shape
-        reached = pricing.reached_neighbours(shape, results, (*(1,) * (len(shape) - spatial), *(each,) * spatial))
-    return pricing.resample(
-        call.name, call.reads, call.writes, taps=each**spatial, elements=size, backward=not forward, reached=reached
-    )
+    ends = [operand.shape for operand in (call.operands(0)[0], call.results[0])][:: 1 if forward else -1]
+    taps = (*(1,) * (len(ends[0]) - spatial), *(each,) * spatial)
+    facts = {"taps": each**spatial, "elements": size, "backward": not forward}
+    if "_aa" in call.name:
+        facts["terms"] = pricing.smoothed_terms(*ends, taps)
+    elif forward:
+        facts["reached"] = pricing.reached_neighbours(*ends, taps)
+    return pricing.resample(call.name, call.reads, call.writes, **facts)
 
 
 #: Elements mixed by a grid sample in one dimension, in the order of its modes: linear, nearest, cubic.
