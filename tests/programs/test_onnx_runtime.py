@@ -226,3 +226,42 @@ def test_an_open_length_is_a_formula():
     formula = _one(node, inputs).macs()
     (symbol,) = formula.free_symbols
     assert formula.subs(symbol, S) == B * HEADS * _seen(0) * 2 * H == _one(node, inputs, sizes={"S": S}).macs()
+
+
+ROWS = 3
+
+
+@pytest.mark.parametrize(("kind", "inputs", "options", "flops", "elements"), [
+    ("NhwcConv", {"x": (1, 6, 6, 4), "w": (8, 3, 3, 4)}, {"strides": [2, 2], "pads": [1] * 4}, 2 * 8 * 9 * 36, 72),
+    ("NhwcFusedConv", {"x": (1, 6, 6, 4), "w": (8, 3, 3, 4), "b": (8,), "z": (1, 4, 4, 8)}, {"activation": "Relu"},
+     2 * 8 * 16 * 36 + 3 * 128, 128),
+    ("FusedConv", {"x": (1, 4, 6, 6), "w": (8, 4, 3, 3), "b": (8,), "z": (1, 8, 4, 4)}, {"activation": "Relu"},
+     2 * 8 * 16 * 36 + 3 * 128, 128),
+    ("NhwcMaxPool", {"x": (1, 8, 8, 4)}, {"kernel_shape": [2, 2], "strides": [2, 2]}, 3 * 64, 64),
+    ("GroupNorm", {"x": (1, 8, 8, 4), "g": (4,), "b": (4,)}, {"groups": 2, "activation": 1}, (7 + 4) * 256 + 4, 256),
+    ("SkipGroupNorm", {"x": (1, 8, 8, 4), "g": (4,), "b": (4,), "skip": (1, 8, 8, 4), "bias": (4,)},
+     {"groups": 2, "activation": 0}, 9 * 256 + 4, 256),
+    ("BiasSplitGelu", {"x": (2, 3, 8), "b": (8,)}, {}, (2 + 5 + 1) * 24, 24),
+    ("BiasSoftmax", {"x": (2, 4, 8), "b": (2, 1, 8)}, {"axis": 2}, 6 * 64, 64),
+    ("Inverse", {"x": (2, 8, 8)}, {}, 2 * 2 * 8**3, 128),
+    ("MatMulBnb4", {"x": (ROWS, 64), "w": ("u8", 512), "s": (16,)}, {"K": 64, "N": 16, "block_size": 64},
+     (2 * ROWS + 1) * 64 * 16, ROWS * 16),
+    ("MatMulNBits", {"x": (ROWS, 64), "w": ("u8", 16, 2, 16), "s": (16, 2), "": None, " ": None, "b": (16,)},
+     {"K": 64, "N": 16, "bits": 4, "block_size": 32}, (2 * ROWS + 2) * 64 * 16 + ROWS * 16, ROWS * 16),
+    ("GatherBlockQuantized", {"w": ("u8", 100, 16), "i": ("i64", ROWS), "s": (100, 1)},
+     {"bits": 4, "block_size": 32, "gather_axis": 0, "quantize_axis": 1}, 2 * ROWS * 32, ROWS * 32),
+    ("FusedGemm", {"x": (ROWS, 4), "w": (4, 5)}, {"activation": "Relu"}, ROWS * 5 * (8 + 1), ROWS * 5),
+])  # fmt: skip
+def test_operators_of_images_and_of_few_bits(kind, inputs, options, flops, elements):
+    """FLOPs, and the shape that the library does not know; only the rows that indices name are read."""
+    formats = {"u8": TensorProto.UINT8, "i64": TensorProto.INT64}
+    given = [value(name, *dims[1:], dtype=formats[dims[0]]) if dims[0] in formats else value(name, *dims)
+             for name, dims in inputs.items() if dims]  # fmt: skip
+    names = [name if dims else "" for name, dims in inputs.items()]
+    (op,) = trace(model([runtime(kind, names, **options)], given, [value("y")])).ops
+    assert op.work.total("flops") == flops
+    assert op.writes[0].elements == elements
+    if kind == "GatherBlockQuantized":
+        assert {t.ident: t.traffic_elements for t in op.reads} == {"w": ROWS * 16, "s": ROWS, "i": ROWS}
+    else:
+        assert {t.ident for t in op.reads} == {*filter(None, names)}

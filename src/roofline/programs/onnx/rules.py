@@ -60,11 +60,19 @@ def _turned(shape: tuple[Size, ...], transposed: int) -> tuple[Size, ...]:
 
 @rule("Gemm", "FusedGemm")
 def gemm(call: Call) -> Priced:
-    """α·A·B + β·C, either transposed."""
+    """α·A·B + β·C, either transposed, and a function of the result."""
     a = call.shape(0)
     k = a[0] if call.get("transA") else a[1]
     m, n = call.writes[0].dims
-    return pricing.contraction(call.name, call.read(0, 1, 2), call.writes, m=m, n=n, k=k)
+    op = pricing.contraction(call.name, call.read(0, 1, 2), call.writes, m=m, n=n, k=k)
+    ended = Work.flops("vector", pricing.arithmetic(call.read(0, 1)), m * n * _activated(call))
+    return replace(op, work=op.work + ended)
+
+
+def _activated(call: Call) -> int:
+    """FLOPs an element of the function that ends a fused operator."""
+    word = call.get("activation", "")
+    return OTHERS.get(word) or PER_ELEMENT[NAMES[word]].flops if word else 0
 
 
 @rule("Einsum")
@@ -94,12 +102,27 @@ def _convolved(call: Call) -> Op:
         sizes,
         places=() if transposed else places,
         valid_taps=valid_taps_of(places),
-        bias=call.writes[0].elements if bias else 0,
+        bias=call.writes[0].elements * (bias + _activated(call) + (call.name in _ADDING and call.has(3))),
         note="padded positions of a convolution are counted" if any(at.low for at in places) else "",
     )
 
 
+#: Convolutions to whose result a tensor is added.
+_ADDING = ("FusedConv", "NhwcFusedConv")
+
 rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")(_convolved)
+rule("NhwcConv", "NhwcFusedConv")(lambda call: _convolved(_channels_second(call, 0, 1)))
+rule("NhwcMaxPool")(lambda call: pool(_channels_second(call, 0)))
+
+
+def _channels_second(call: Call, *places: int) -> Call:
+    """A call whose image, result and kernel have their channels last, as if they came second."""
+
+    def turned(tensor: Tensor | None) -> Tensor | None:
+        return tensor and replace(tensor, dims=(tensor.dims[0], tensor.dims[-1], *tensor.dims[1:-1]))
+
+    operands = [turned(tensor) if place in places else tensor for place, tensor in enumerate(call.operands)]
+    return replace(call, operands=tuple(operands), outs=tuple(map(turned, call.outs)))
 
 
 @rule("DeformConv")
@@ -459,6 +482,11 @@ def biased_gelu(call: Call) -> Priced:
 # x + bias, and what is left of it added.
 rule("BiasAdd", "BiasDropout")(lambda call: call.for_each("elementwise", call.writes[0].elements, 1 + call.has(2)))
 
+# Each half of x + bias, and the product of one with the GELU of the other.
+rule("BiasSplitGelu")(
+    lambda call: call.for_each("elementwise", call.writes[0].elements, 2 + PER_ELEMENT["geglu"].flops, 1)
+)
+
 #: Between leaving the integers and coming back: one operation on two operands, a function, or parts of one scale.
 _QUANTISED = {
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), PerElement(DEQUANTISE + 1)),
@@ -485,16 +513,28 @@ def quantised_pool(call: Call) -> Priced:
     return call.vector("pooling", flops, results, one_each=size)
 
 
-@rule("MatMulNBits")
+@rule("MatMulNBits", "MatMulBnb4")
 def few_bits(call: Call) -> Priced:
     """x [.., K] times a matrix [N, K] of few bits with a scale for each block: multiplied in the precision of x.
 
-    Every element of the matrix is brought to that precision first, 2 FLOPs each: (w − zero)·scale.
+    Every element of the matrix is brought to that precision first, 2 FLOPs each: (w − zero)·scale; 1 where it is looked
+    up. A bias is added.
     """
     k, n = call.count("K"), call.count("N")
     op = pricing.contraction(call.name, call.read(0, 0), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k)
-    unpacked = Work.flops("vector", pricing.arithmetic(call.read(0)), DEQUANTISE * n * k)
-    return replace(op, reads=call.reads, work=op.work + unpacked)
+    unpacked = (DEQUANTISE if call.name == "MatMulNBits" else 1) * n * k
+    beside = Work.flops("vector", pricing.arithmetic(call.read(0)), unpacked + call.has(5) * op.writes[0].elements)
+    return replace(op, reads=call.reads, work=op.work + beside)
+
+
+@rule("GatherBlockQuantized")
+def unpacked_rows(call: Call) -> Priced:
+    """Rows of a table of few bits that indices name, with those of its scales and zeros: brought to floating point."""
+    axis, rows = call.get("gather_axis", 0), product(call.shape(1))
+    each = [(place, exact_div(product(call.shape(place)), call.shape(place)[axis])) for place in (0, 2, 3)
+            if call.has(place)]  # fmt: skip
+    tables = (table for place, row in each for table in call.touch(place, rows * row))
+    return call.for_each("gather", call.writes[0].elements, DEQUANTISE, reads=(*tables, *call.read(1)))
 
 
 @rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
@@ -804,14 +844,17 @@ def of_several(call: Call) -> Priced:
     return call.for_each("elementwise", call.writes[0].elements, each)
 
 
-@rule("Softmax", "LogSoftmax", "Hardmax")
+@rule("Softmax", "LogSoftmax", "Hardmax", "BiasSoftmax")
 def softmax(call: Call) -> Priced:
-    """A softmax of rows, its logarithm, or a one where the largest stands."""
+    """A softmax of rows, its logarithm, that of a sum with a bias, or a one where the largest stands."""
     out = call.writes[0]
     rows = exact_div(out.elements, out.dims[call.get("axis", -1)]) if out.dims else 1
     log = call.name == "LogSoftmax"
     if call.name == "Hardmax":
         return pricing.reduction("argmax", call.reads, call.writes, elements=out.elements, results=rows, name=call.name)
+    if call.name == "BiasSoftmax":
+        op = pricing.softmax(call.name, call.reads, call.writes, elements=out.elements, rows=rows)
+        return replace(op, work=op.work + call.elementwise("add").work)
     return pricing.softmax(call.name, call.reads, call.writes, elements=out.elements, rows=rows, log=log)
 
 
@@ -845,6 +888,15 @@ def group_norm(call: Call) -> Priced:
     return _norm(call, "group_norm", rows, call.has(1) + call.has(2))
 
 
+# Channels stand last; SiLU may follow. What is skipped and a bias are added first.
+rule("GroupNorm", "SkipGroupNorm")(
+    lambda call: _norm(
+        call, "group_norm", call.shape(0)[0] * call.count("groups"), 2,
+        PER_ELEMENT["silu"].flops * call.get("activation", 0) + call.has(3) + call.has(4),
+    )
+)  # fmt: skip
+
+
 @rule("BatchNormalization")
 def batch_norm(call: Call) -> Priced:
     """Stored statistics: a multiply and an add for each element, scale and shift being joined beforehand."""
@@ -871,11 +923,12 @@ def loss(call: Call) -> Priced:
     return call.vector("reduction", soft + rows, size, transcendentals=roots, one_each=rows, reads=reads)
 
 
-@rule("Det")
-def determinant(call: Call) -> Priced:
-    """An LU factorisation of each matrix, and the product of its diagonal."""
+@rule("Det", "Inverse")
+def factorised(call: Call) -> Priced:
+    """An LU factorisation of each matrix and the product of its diagonal, or its inverse."""
     *batch, n, _ = call.shape(0)
-    return call.vector("linalg", product(batch) * (linear_algebra.lu(n, n) + n), call.writes[0].elements)
+    each = linear_algebra.inverse(n) if call.name == "Inverse" else linear_algebra.lu(n, n) + n
+    return call.vector("linalg", product(batch) * each, call.writes[0].elements)
 
 
 @rule("CumSum", "CumProd")

@@ -230,9 +230,13 @@ def _grouped_query(build: Builder) -> object:
 
 def _general(build: Builder) -> None:
     """A quantised Gemm: A, scale, zero, B, scale, zero."""
-    kept = {name: value for name, value in build.attributes.items() if name in ("transA", "transB")}
-    product = build.add("Gemm", build.given(0), build.given(3), **kept)
+    product = build.add("Gemm", build.given(0), build.given(3), **_turns(build))
     build.add("Cast", product, output=0, to=build.dtype(8 if build.given(7) else 1))
+
+
+def _turns(build: Builder) -> dict[str, Any]:
+    """Which of two matrices are transposed."""
+    return {name: value for name, value in build.attributes.items() if name in ("transA", "transB")}
 
 
 def _convolved(build: Builder) -> None:
@@ -240,28 +244,60 @@ def _convolved(build: Builder) -> None:
     build.add("Conv", *build.node.input[:3], output=0, **kept)
 
 
+def _channels_last(kind: str, turned: int) -> StandIn:
+    """An operator of images, and of a kernel, whose channels stand last."""
+
+    def run(build: Builder) -> None:
+        kept = {name: value for name, value in build.attributes.items() if not name.startswith("activation")}
+        given = (build.add("Transpose", build.given(place), perm=[0, 3, 1, 2]) for place in range(turned))
+        build.add("Transpose", build.add(kind, *given, **kept), output=0, perm=[0, 2, 3, 1])
+
+    return run
+
+
+def _unpacked_rows(build: Builder) -> None:
+    """The rows that are picked, of bytes so many times as wide as they hold elements, in the format of the scales."""
+    words = build.attributes
+    packed = 8 // words.get("bits", 4) if build.dtype(0) == TensorProto.UINT8 else 1
+    rows = build.add("Gather", build.given(0), build.given(1), axis=words.get("gather_axis", 0))
+    wide = build.add("Concat", *[rows] * packed, axis=-1) if packed > 1 else rows
+    build.add("Cast", wide, output=0, to=build.dtype(2))
+
+
+def _halved(build: Builder) -> None:
+    """The first half of the last dimension, as long as the bias."""
+    if shape := build.shape(1):
+        axes = build.numbers(-1)
+        build.add("Slice", build.given(0), build.numbers(0), build.numbers(shape[0] // 2), axes, output=0)
+
+
 STANDINS: dict[str, StandIn] = {
     **dict.fromkeys(
         ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "BiasAdd", "BiasSoftmax", "BiasDropout", "RotaryEmbedding",
          "GemmaRotaryEmbedding", "GroupNorm", "GroupNormalization", "MeanVarianceNormalization",
-         "MoE", "QMoE", "SimplifiedLayerNormalization", "QLinearSigmoid",
+         "MoE", "QMoE", "SimplifiedLayerNormalization", "QLinearSigmoid", "Inverse",
          "QLinearLeakyRelu", "QLinearSoftmax"),
         _same(),
     ),
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _same(0, 3)),
+    "SkipGroupNorm": _same(0, 1), "BiasSplitGelu": _halved, "GatherBlockQuantized": _unpacked_rows,
+    **dict.fromkeys(("NhwcConv", "NhwcFusedConv"), _channels_last("Conv", 2)),
+    "NhwcMaxPool": _channels_last("MaxPool", 1),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), _as("Add", 0, 3)),
     "DynamicQuantizeMatMul": _as("MatMul", 0, 1), "MatMulIntegerToFloat": _converted(2, "MatMul", 0, 1),
     "QuantizeLinear": _converted(2, "Identity", 0, default=TensorProto.UINT8),
     "DequantizeLinear": _converted(1, "Identity", 0),
     "Attention": _projected_attention, "QAttention": _quantised_attention,
     "QLinearMatMul": _as("MatMul", 0, 3), "FusedMatMul": _fused_matmul, "TransposeMatMul": _fused_matmul,
-    "MatMulNBits": lambda build: build.add(
+    **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), lambda build: build.add(
         "MatMul", build.given(0), build.weight(build.attributes["K"], build.attributes["N"]), output=0
-    ),
+    )),
     "MultiHeadAttention": _multi_head, "DecoderMaskedMultiHeadAttention": _multi_head,
     "GroupQueryAttention": _grouped_query, "EmbedLayerNormalization": _as("Gather", 2, 0),
     "QLinearConcat": lambda build: build.add(  # the scale and zero of the result, then tensor, scale and zero of each
         "Concat", *build.node.input[2::3], output=0, axis=build.attributes["axis"]
     ),
-    "QGemm": _general, "FusedConv": _convolved, "QLinearGlobalAveragePool": _as("GlobalAveragePool", 0),
+    "QGemm": _general,
+    "FusedGemm": lambda build: build.add("Gemm", *build.node.input[:3], output=0, **_turns(build)),
+    "FusedConv": _convolved, "QLinearGlobalAveragePool": _as("GlobalAveragePool", 0),
 }  # fmt: skip
