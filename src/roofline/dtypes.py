@@ -124,6 +124,7 @@ DTYPES: dict[str, DType] = {
         DType("uint4", 4, "int", "int4"),
         DType("bool", 8, "int", "int8"),
         DType("int1", 1, "int", "int1"),
+        DType("complex32", 32, "complex", "fp16"),
         DType("complex64", 64, "complex", "fp32"),
         DType("complex128", 128, "complex", "fp64"),
     )
@@ -148,8 +149,8 @@ ALIASES: dict[str, str] = {
     "mxfp8_e4m3": "mxfp8", "mxfp8_e5m2": "mxfp8", "mxfp6_e2m3": "mxfp6", "mxfp6_e3m2": "mxfp6", "mxfp4_e2m1": "mxfp4",
     "i64": "int64", "long": "int64", "i32": "int32", "int": "int32", "s32": "int32", "i16": "int16", "i8": "int8",
     "s8": "int8", "i4": "int4", "s4": "int4", "i2": "int2", "u64": "uint64", "u32": "uint32", "u16": "uint16",
-    "u8": "uint8", "u4": "uint4", "uint2": "int2", "pred": "bool", "binary": "int1", "c64": "complex64",
-    "c128": "complex128",
+    "u8": "uint8", "u4": "uint4", "uint2": "int2", "pred": "bool", "binary": "int1", "chalf": "complex32",
+    "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
 
 # How formats begin that are often written in capitals: FP8, BF16, INT8.

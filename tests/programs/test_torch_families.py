@@ -351,3 +351,10 @@ def test_what_is_cut_off_or_lies_between_windows_is_not_read():
     assert trace(lambda x: pad(x, (-1, 1, 2, -3)), "fp32[8, 64]").bytes() == 4 * (5 * 63 + 7 * 64)
     apart = trace(lambda x: torch.nn.functional.unfold(x, 2, stride=4), "fp32[1, 2, 16, 16]")
     assert apart.bytes() == 4 * 2 * (2 * 64)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_complex_numbers_of_two_halves_are_four_bytes() -> None:
+    found = trace(lambda x, y: x + y, "complex32[8]", "complex32[8]")
+    assert (found.flops("all"), found.bytes()) == (2 * 8, 3 * 8 * 4)
+    assert {key.dtype for op in found.ops for key in op.work} == {"fp16"}

@@ -287,6 +287,7 @@ FORMATS = {
     "float": "fp32", "double": "fp64", "c10::Half": "fp16", "c10::BFloat16": "bf16", "signed char": "int8",
     "unsigned char": "uint8", "short": "int16", "short int": "int16", "int": "int32", "long": "int64",
     "long int": "int64", "bool": "bool", "c10::Float8_e4m3fn": "fp8_e4m3", "c10::Float8_e5m2": "fp8_e5m2",
+    "c10::complex<c10::Half>": "complex32",
     "c10::complex<float>": "complex64", "c10::complex<double>": "complex128",
     "c10::qint8": "int8", "c10::quint8": "uint8", "c10::qint32": "int32",
 }  # fmt: skip

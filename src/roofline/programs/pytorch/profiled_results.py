@@ -212,7 +212,7 @@ _TWO = [name for name, function in registry.FUNCTIONS.items() if function in _OF
 _QUANTISING = ("quantize_per_tensor", "quantize_per_channel")
 
 #: Formats of complex numbers by that of their two parts, and the other way round.
-_COMPLEX = {"fp32": "complex64", "fp64": "complex128"}
+_COMPLEX = {"fp16": "complex32", "fp32": "complex64", "fp64": "complex128"}
 _PARTS = {both: real for real, both in _COMPLEX.items()}
 
 #: Functions that PyTorch itself calls pointwise, without a rule of their own: of one operand, and of two.

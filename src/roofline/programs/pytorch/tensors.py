@@ -87,7 +87,7 @@ def tensors_given_back(value: Any, depth: int = 3) -> list[Any]:
 def dtype_name(dtype: Any) -> str:
     """The name of a torch dtype; one without a name here goes by its width (``uint8`` for ``bits8``)."""
     name = str(dtype).removeprefix("torch.")
-    plain = {"qint8": "int8", "quint8": "uint8", "qint32": "int32", "complex32": "complex64"}.get(name, name)
+    plain = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}.get(name, name)
     return dtypes.get(plain).name if dtypes.is_dtype(plain) else f"uint{8 * min(dtype.itemsize, 8)}"
 
 
