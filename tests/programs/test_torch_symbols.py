@@ -254,3 +254,24 @@ def test_replaced_rows_of_an_open_cache_are_not_read():
         found = trace(program, "fp32[S, 8]", "fp32[4, 8]", *more).bytes("minimal")
         rows = 2 * S - sympy.Min(4, S) + 2 * 4  # the others read and all given; new ones read, and written to the cache
         assert sympy.expand(found - 4 * 8 * rows) == 8 * 4 * len(more)
+
+
+def test_channels_and_windows_along_an_open_length():
+    """Halves of the channels lie apart whatever the length is; pooling along it is that of an image of one row."""
+
+    class Sound(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Conv1d(4, 8, 3)
+
+        def forward(self, x):
+            first, second = F.max_pool1d(self.layer(x), 3, stride=2, padding=1).chunk(2, 1)
+            return torch.cat([second, first]), nn.MaxPool1d(2, ceil_mode=True)(x)
+
+    opened = trace(Sound(), "fp32[2, 4, S]")
+    halves = trace(lambda x: torch.cat(x.chunk(2, 1)), "fp32[2, 8, S]")
+    for sizes in ({"S": 16}, {"S": 31}):
+        closed = trace(Sound(), "fp32[2, 4, S]", sizes=sizes)
+        assert _at(opened.flops("all"), sizes) == closed.flops("all")
+        assert [_at(opened.bytes(policy), sizes) for policy in POLICIES] == [closed.bytes(each) for each in POLICIES]
+        assert _at(halves.bytes("minimal"), sizes) == 2 * 4 * 2 * 8 * sizes["S"]

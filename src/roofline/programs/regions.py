@@ -726,7 +726,8 @@ def _grid_of(places: Sequence[Stretches], others: Sequence[Stretches] = ()) -> t
     if any(far % near != 0 for far, near in pairwise(strides)):
         return strides, ()
     last = maximum(*(each.last for each in (*places, *others)))
-    return strides, (last // strides[0] + 1, *(far // near for far, near in pairwise(strides)))
+    wholes = [(_whole_quotient(far, near), far // near) for far, near in pairwise(strides)]
+    return strides, (last // strides[0] + 1, *(ratio if whole is None else whole for whole, ratio in wholes))
 
 
 def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches] | None:
@@ -844,7 +845,7 @@ def _whole_quotient(amount: Size, of: Size) -> Size | None:
     if not (is_symbol(amount) or is_symbol(of)):
         return amount // of if amount % of == 0 else None
     found = sympy.cancel(amount / of)
-    return found if sympy.denom(found) == 1 and found.is_polynomial() else None
+    return found if found.is_integer else None
 
 
 def picked_together(ops: Sequence[Op], amounts: Mapping[str, Size], names: Collection[str]) -> tuple[Op, ...]:

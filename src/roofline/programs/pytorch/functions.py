@@ -308,6 +308,8 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
 def max_pool(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Without a gradient the indices of the largest elements are not written."""
     x = args[0] if args else kwargs["input"]
+    if recorder.open and func in (torch.max_pool1d, F.max_pool1d):
+        return _pooled_in_a_row(x, *args[1:], **{name: value for name, value in kwargs.items() if name != "input"})
     if x.requires_grad and torch.is_grad_enabled():
         return NotImplemented
     before = len(recorder.ops)
@@ -315,6 +317,17 @@ def max_pool(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
         out = func(*args, **kwargs)
     recorder.ops[before:] = [replace(op, writes=op.writes[:1]) for op in recorder.ops[before:]]
     return out
+
+
+def _pooled_in_a_row(
+    x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Pooling along one dimension as an image of one row: of open sizes PyTorch's own takes the numbers."""
+    sizes = (kernel_size, stride or kernel_size, padding, dilation)
+    single = [size if isinstance(size, int) else size[0] for size in sizes]
+    rows = [(beside, size) for beside, size in zip((1, 1, 0, 1), single, strict=True)]
+    return F.max_pool2d(x.unsqueeze(-2), *rows, ceil_mode=ceil_mode).squeeze(-2)
 
 
 @function(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
