@@ -81,11 +81,6 @@ def test_what_may_stand_several_times_may_stand_in_one_word(capsys: pytest.Captu
     assert apart == said("bound", *line, "--set", "hbm=4e12,bf16=1e15")
     apart = said("solve", "--for", "intensity", "--on", "v5e", "--bandwidth", "4e11", "--bandwidth", "8e11")
     assert apart == said("solve", "--for", "intensity", "--on", "v5e", "--bandwidth", "4e11,8e11")
-    apart = said(
-        "plot",
-        "--on",
-        "v5e",
-        *["--ceiling", "bf16", "--ceiling", "int8", "--level", "hbm", "--level", "vmem"],
-        "--json",
-    )
+    each = ["--ceiling", "bf16", "--ceiling", "int8", "--level", "hbm", "--level", "vmem"]
+    apart = said("plot", "--on", "v5e", *each, "--json")
     assert apart == said("plot", "--on", "v5e", "--ceiling", "bf16,int8", "--level", "hbm,vmem", "--json")

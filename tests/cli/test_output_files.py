@@ -66,10 +66,19 @@ def test_two_files_are_written_by_one_command(tmp_path: Path, capsys: pytest.Cap
     assert main([*LLM, "--batch", "1:8:*2", "-o", str(table), "--output-file", str(picture)]) == 0
     assert len(list(csv.DictReader(table.read_text().splitlines()))) == 4
     assert picture.read_text().startswith("<?xml")
+    page = tmp_path / "x.html"
+    assert main([*LLM, f"-o{table}", f"--output-file={picture}", "-o", str(page), "--dark", "--width", "600"]) == 0
+    assert f'"command":{json.dumps(LLM, separators=(",", ":"))}' in page.read_text()
+    grid = ["sweep", "bf16[B, 64] * bf16[64, 64]", "--on", "h100", "B=1:4"]
+    assert main([*grid, "-o", str(page), "-o", str(table), "-o", str(picture)]) == 0
+    assert [path.read_text()[:5] for path in (page, table, picture)] == ["<!doc", "expre", "<?xml"]
     capsys.readouterr()
-    for words in ([*LLM, "-o", "x.csv", "-o", "x.csv"], ["measure", "-o", "a.toml", "-o", "b.toml"]):
+    for words, said in (
+        ([*LLM, "-o", "x.csv", "--output-file=x.csv"], "-o names one file twice"),
+        (["measure", "-o", "a.toml", "-o", "b.toml"], "-o is given 2 times; give it once"),
+    ):
         assert main(words) == 2
-        assert "-o is given 2 times; give it once" in capsys.readouterr().err
+        assert said in capsys.readouterr().err
     assert main([*LLM, "-o", str(tmp_path / "a.json"), "-o", str(tmp_path / "b.json"), "--json"]) == 2
     said = capsys.readouterr()
     assert (said.out, (tmp_path / "a.json").exists()) == ("", False)

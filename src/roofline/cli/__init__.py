@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roofline import __version__
-from roofline.errors import InputError, OutOfMemoryError, RooflineError, suggest
+from roofline.errors import OutOfMemoryError, RooflineError, suggest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -164,11 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     """Run the command line, errors as lines of text."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = 0
-        for words in _by_file(sys.argv[1:] if arguments is None else list(arguments)):
-            ended = cli.main(args=words, prog_name="roofline", standalone_mode=False)
-            code = max(code, ended if isinstance(ended, int) else 0)
+        ended = cli.main(args=words, prog_name="roofline", standalone_mode=False)
     except RooflineError as error:
         _show_error(str(error))
         return 2
@@ -180,7 +178,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.UsageError as error:
         from roofline.cli.synonyms import explained
 
-        said = explained(error, sys.argv[1:] if arguments is None else list(arguments), reference)
+        said = explained(error, words, reference)
         usage = said.ctx and f"{said.ctx.get_usage()}\nTry '{said.ctx.command_path} --help' for help.\n"
         _show_error(said.format_message(), "Error", usage or "")
         return error.exit_code
@@ -197,48 +195,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         place = f" {error.filename}" if error.filename else " the answer"
         _show_error(f"cannot read or write{place}: {error.strerror or error}")
         return 2
-    return code
-
-
-#: Words about how a picture looks, and how many values each takes; a page has a title too.
-_LOOKS = {"--dark": 0, "--width": 1, "--title": 1}
-
-
-def _by_file(words: list[str]) -> list[list[str]]:
-    """The words of a command once for each file, where ``-o`` names several: each is written as it would be alone.
-
-    How a picture looks is said to pictures alone.
-
-    >>> _by_file(["llm", "llama-3-8b", "-o", "a.csv", "--dark", "-o", "a.png"])
-    [['llm', 'llama-3-8b', '-o', 'a.csv'], ['llm', 'llama-3-8b', '--dark', '-o', 'a.png']]
-    >>> _by_file(["sweep", "-o", "-o", "grid"])
-    [['sweep', '-o', '-o', 'grid']]
-    """
-    places: list[int] = []
-    for at, word in enumerate(words[:-1]):
-        if word in ("-o", "--output-file") and at - 1 not in places:  # what follows one is its file
-            places.append(at)
-    files = {words[at + 1] for at in places}
-    if len(places) < 2 or len(files) < len(places):
-        return [words]
-    from roofline.cli.output import ONE_FILE
-
-    if words[0].lower() in ONE_FILE:
-        return [words]
-    if "--json" in words:
-        raise InputError("--json prints one answer, and each file is one", hint="name one file, or leave out --json")
-
-    def looks(file: str) -> set[int]:
-        """The places of words that say nothing of a file."""
-        kept = _LOOKS if file.endswith((".svg", ".png", ".pdf")) else {"--title"} if file.endswith(".html") else ()
-        said = [at for at, word in enumerate(words) if word in _LOOKS and word not in kept]
-        return {at + more for at in said for more in range(_LOOKS[words[at]] + 1)}
-
-    dropped = [
-        {at + more for at in places if at != kept for more in (0, 1)} | looks(words[kept + 1].lower())
-        for kept in places
-    ]
-    return [[word for at, word in enumerate(words) if at not in others] for others in dropped]
+    return ended if isinstance(ended, int) else 0
 
 
 def _show_error(said: str, head: str = "error", usage: str = "") -> None:

@@ -288,7 +288,9 @@ MOST_JSON = 100_000
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
 @with_options(
     options("tpot ttft price columns"),
-    output_option("Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/."),
+    output_option(
+        "Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/.", multiple=True
+    ),
     option("kind", metavar="[time-map|limit-map|…]"),
     BLOCKS,
     option("json"),

@@ -34,7 +34,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.command import WORDS, Command, Option, word_of
+from roofline.cli.command import WORDS, Command, word_of
 from roofline.cli.option_table import option
 from roofline.errors import InputError
 from roofline.files import PICTURES, check_place, write_text
@@ -437,26 +437,19 @@ def with_report(command: click.Command) -> click.Command:
     if own is None:
         free = all("--output" not in each.opts for each in command.params)
         option(
-            "output-file",
-            name="report_file",
-            older="--output" if free else "",
-            expose_value=False,
-            callback=_any,
-            help=f"{_HELP}{_also(command)}.",
-        )(command)
+            "output-file", name="report_file", older="--output" if free else "", multiple=True, expose_value=False,
+            callback=_files, help=f"{_HELP}{_also(command)}.",
+        )(command)  # fmt: skip
     elif isinstance(own, click.Option):
-        own.callback = _page_or(own.callback)
+        own.callback = _files
         own.help = f"{own.help} With .html: a page with sliders."
-    written = next(each for each in command.params if "-o" in each.opts)
-    if isinstance(written, Option):
-        written.repeats = command.name not in ONE_FILE
-        if isinstance(command, Command) and command.common:
-            command.common = (*command.common, written.word)
+    if isinstance(command, Command) and command.common:
+        command.common = (*command.common, "--output-file")
     looks = ["width", "dark"] * (command.name in _PICTURED)
     looks += ["title"] * all(each.name != "title" for each in command.params)
     for word in looks:
         option(word, expose_value=False, callback=_as_look)(command)
-    command.callback = _kept(command.callback)
+    command.callback = _kept(command.callback, getattr(own, "name", ""))
     return command
 
 
@@ -470,9 +463,6 @@ def _prints(command: click.Command) -> bool:
     """Whether a command prints a formula in another language."""
     return any(each.name == "language" for each in command.params)
 
-
-#: Commands that make their file by work of their own, which is done once.
-ONE_FILE = ("measure", "calibrate")
 
 #: Commands whose file is something else than what they say (constants), and those that serve.
 _OWN_FILES = ("calibrate", "explore", "completion")
@@ -495,25 +485,21 @@ def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> 
         context.meta.setdefault(LOOK, {})[parameter.name] = value
 
 
-def _any(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        from roofline.web.report import check_ending
+def _files(context: click.Context, parameter: click.Parameter, values: Any) -> Any:
+    """Check the files before any work is done; of a command that writes its own, pages alone go the common road."""
+    from roofline.web.report import check_ending
 
-        if not (_prints(context.command) and value.lower().endswith(tuple(each.ending for each in PRINTED.values()))):
-            check_ending(value, of_chip=context.command.name == "chips")  # before any work is done
-        check_files((), (value,))
-        context.meta[KEY] = value
-
-
-def _page_or(before: Callable[..., Any] | None) -> Callable[..., Any]:
-    """A page goes the common road, any other file the command's own."""
-
-    def take(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        if value is not None and value.lower().endswith(".html"):
-            return _any(context, parameter, value)
-        return value if before is None else before(context, parameter, value)
-
-    return take
+    listed = values if isinstance(values, tuple) else (values,) if values is not None else ()
+    if len({*listed}) < len(listed):
+        raise InputError("-o names one file twice", hint="each is written once")
+    kept = [each for each in listed if parameter.name == "report_file" or each.lower().endswith(".html")]
+    for path in kept:
+        if not (_prints(context.command) and path.lower().endswith(tuple(each.ending for each in PRINTED.values()))):
+            check_ending(path, of_chip=context.command.name == "chips")
+    check_files((), kept)
+    context.meta[KEY] = kept
+    rest = tuple(each for each in listed if each not in kept)
+    return rest if isinstance(values, tuple) else next(iter(rest), None)
 
 
 def check_json_beside(path: str | None, as_json: bool) -> None:
@@ -522,42 +508,64 @@ def check_json_beside(path: str | None, as_json: bool) -> None:
         raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
 
 
-def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The command, which writes what it would show where a file was named."""
+def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
+    """The command, which writes what it would show where files were named: each as it would be written alone.
 
-    def command(**options: Any) -> Any:
+    A command that writes files of its ``own`` does that itself, one after the other.
+    """
+
+    def command(**options: Any) -> int:
         meta = click.get_current_context().meta
-        path = meta.pop(KEY, None)
-        if path is None:
-            return run(**options)
-        if "language" in options:
-            check_language(path, options["language"])
-        ending = os.path.splitext(path)[1].lower()
-        if ending == ".json" and "as_json" in options and not options.get("language"):
-            options["as_json"] = True
-        if ending not in PICTURES or click.get_current_context().command.name not in _JSON_BESIDE:
-            check_json_beside(path, options.get("as_json", False))
-        code: Any = None
-        with keep(ending) as found:
-            try:
-                code = run(**options)
-            except click.exceptions.Exit as stop:  # what says that nothing meets its limits is an answer too
-                code = stop
-        write(found, path, _asked(meta, path))
-        if isinstance(code, click.exceptions.Exit):
-            raise code
-        return code
+        kept, given = meta.pop(KEY, ()), options.get(own)
+        files = given if isinstance(given, tuple) else (given,) * (given is not None)
+        if len(kept) + len(files) > 1 and options.get("as_json"):
+            raise InputError(
+                "--json prints one answer, and each file is one", hint="name one file, or leave out --json"
+            )
+        alone = {**options, own: None} if own else options
+        each = files if files or kept else (None,)
+        codes = [_code_of(run, {**alone, own: file} if own else alone) for file in each]
+        codes += [_written(run, dict(alone), path, _asked(meta, kept)) for path in kept]
+        return max(codes)
 
     command.__doc__ = run.__doc__
     return command
 
 
-def _asked(meta: dict[str, Any], path: str) -> list[str]:
-    """The words of the command without the file that it writes."""
+def _code_of(run: Callable[..., Any], options: Mapping[str, Any]) -> int:
+    """The exit code of a command: what says that nothing meets its limits is an answer too."""
+    try:
+        code = run(**options)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _written(run: Callable[..., Any], options: dict[str, Any], path: str, words: Sequence[str]) -> int:
+    """Write what a command says into a file; its exit code."""
+    if "language" in options:
+        check_language(path, options["language"])
+    ending = os.path.splitext(path)[1].lower()
+    if ending == ".json" and "as_json" in options and not options.get("language"):
+        options["as_json"] = True
+    if ending not in PICTURES or click.get_current_context().command.name not in _JSON_BESIDE:
+        check_json_beside(path, options.get("as_json", False))
+    with keep(ending) as found:
+        code = _code_of(run, options)
+    write(found, path, words)
+    return code
+
+
+def _asked(meta: dict[str, Any], files: Sequence[str]) -> list[str]:
+    """The words of the command without the files that it writes, and without how their pictures look."""
     words = [*meta.get(WORDS, ())]
-    places = [at for at, word in enumerate(words) if word.endswith(path)]
-    for at in reversed(places[-1:]):
+    for path in files:
+        at = next(at for at in reversed(range(len(words))) if words[at].endswith(path))
         del words[at - (words[at] == path) : at + 1]
+    for name, value in meta.get(LOOK, {}).items():
+        place = next((at for at, word in enumerate(words) if word.partition("=")[0] == f"--{name}"), None)
+        if place is not None and name != "title":
+            del words[place : place + 1 + (value is not True and "=" not in words[place])]
     return words
 
 
