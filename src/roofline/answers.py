@@ -43,7 +43,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
-    "Answer.interactive": "roofline.web.report:interactive",
+    "Answer.interactive": "roofline.web.report:Interactive",
     "Answer.notebook": "roofline.web.report:notebook",
     "Answer.plot": "roofline.charts.answer_charts:plot_answer",
     "Answer.save": "roofline.web.report:save",

@@ -316,7 +316,10 @@ _PLAIN = ("", "token/s", "token", "USD")
 
 
 class SizeColumn(NamedTuple):
-    """A column: its name, a value or an array of them, the unit (``size`` of a size), and its name as data."""
+    """A column: its name, a value or an array of them, the unit (``size`` of a size, ``bar`` of a share as a bar).
+
+    ``meaning`` is its name as data.
+    """
 
     name: str
     values: Any
@@ -324,8 +327,8 @@ class SizeColumn(NamedTuple):
     meaning: str = ""
 
 
-def configurations(columns: Sequence[SizeColumn]) -> Table:
-    """A row for each entry of the arrays, which broadcast against each other."""
+def configurations(columns: Sequence[SizeColumn], most: int = MOST_ROWS) -> Table:
+    """A row for each entry of the arrays, which broadcast against each other; at ``most`` so many are shown."""
     shape = np.broadcast_shapes(*(np.shape(each.values) for each in columns))
     flat = [np.broadcast_to(np.asarray(each.values), shape).ravel() for each in columns]
 
@@ -345,7 +348,7 @@ def configurations(columns: Sequence[SizeColumn]) -> Table:
         )
         for each in columns
     ]
-    return Table(heads, rows(MOST_ROWS), CONFIGURATIONS, indent=0, every=lambda: rows(flat[0].size))
+    return Table(heads, rows(most), CONFIGURATIONS, indent=0, every=lambda: rows(flat[0].size))
 
 
 def _cell(value: Any, unit: str) -> Cell:
@@ -357,6 +360,8 @@ def _cell(value: Any, unit: str) -> Cell:
         return YesNo(bool(value))
     if unit == "size" and float(value).is_integer():
         return Amount(int(value), "", format_number(float(value)))
+    if unit == "bar":
+        return ShareBar(float(value))
     if unit == "share":
         return Amount(float(value), "", format_percent(float(value)))
     unit = unit.removeprefix("size")

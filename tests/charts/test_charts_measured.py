@@ -190,7 +190,7 @@ def test_points_under_a_bare_roof_are_given_by_the_word_of_the_command(tmp_path)
         assert [(point.label, round(point.y)) for point in chart.points] == [("g", 2 * 10**14), ("h", 2 * 10**14)]
     both = plot("bf16[512, 8192] @ bf16[8192, 8192]", on="a100", points=given)
     assert [point.kind for point in both.points].count("measured") == 2
-    with pytest.raises(InputError, match="point 1: ms, seconds are two times of a run"):
+    with pytest.raises(InputError, match="point 1: ms and seconds are two times of a run"):
         plot(on="a100", points=[{**given[0], "seconds": 1}])
     with pytest.raises(InputError, match="two words for the same"):
         plot(on="a100", points=given, measured=given)

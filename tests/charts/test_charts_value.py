@@ -11,9 +11,10 @@ from charts_to_draw import ALL, exercise_3, two_bandwidths, two_chips
 from roofline import bound
 from roofline.charts import Axis, plot, throughput_chart
 from roofline.charts import chart as registry
-from roofline.charts.chart import draws
+from roofline.charts.chart import Chart, draws
+from roofline.charts.drawing import drawn_layout
 from roofline.charts.roofline_charts import roofline_chart
-from roofline.charts.specification import ticks
+from roofline.charts.specification import Line, log_axis, ticks
 from roofline.cli import main
 from roofline.errors import InputError
 
@@ -132,3 +133,9 @@ def test_valid_only_reaches_the_chart(capsys):
     whole, valid = (bound(line, on="h100", count_padding=counted).intensity for counted in (True, False))
     assert found == pytest.approx([whole, valid])
     assert valid < whole
+
+
+def test_ticks_that_would_touch_are_the_powers_of_ten_whatever_their_unit() -> None:
+    x, y = log_axis("time per token", "s", [1e-6, 1e-4]), log_axis("tokens", "", [1.0, 100.0])
+    chart = Chart("front", "", x, y, (Line("a", (1e-6, 1e-4), (1.0, 100.0)),), width=320, height=240)
+    assert [text for _, text in drawn_layout(chart).x_ticks] == ["1 µs", "10 µs", "100 µs"]

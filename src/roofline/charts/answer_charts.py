@@ -18,7 +18,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
 from roofline.bounds.comparison import SideBySide
-from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart, with_the_rest
+from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, memory_chart, split_chart, with_the_rest
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.heat_maps import HeatMap, with_heat_maps
 from roofline.charts.plot import plot
@@ -377,12 +377,10 @@ def _times_of_trainings(answer: Any) -> Chart:
 def _memory_of_trainings(answer: Any) -> Chart:
     """What a chip holds, of the fullest stage, part by part, in each configuration."""
     names, notes = _trainings(answer)
-    memory = answer.memory
-    parts = {part: _of_each(answer, size) for part, size in memory.parts.items()}
+    parts = {part: _of_each(answer, size) for part, size in answer.memory.parts.items()}
     rows = [(name, [(part, float(sizes[at])) for part, sizes in parts.items()]) for at, name in enumerate(names)]
-    limit = None if memory.capacity is None else (memory.level, float(memory.capacity))
     title, same = f"Memory of a chip, training {answer.model.name}", _same_of_trainings(answer)
-    return bars_chart(rows, title=title, subtitle=same, label="memory", unit="B", limit=limit, notes=notes)
+    return memory_chart(rows, answer.memory, title=title, subtitle=same, notes=notes)
 
 
 def _of_solution(found: Any) -> dict[str, Picture]:
@@ -436,10 +434,8 @@ def _memory_of_training(answer: Any) -> Chart:
         first, last = stage.numbers[0] + 1, stage.numbers[-1] + 1
         name = "each chip" if len(answer.stages) == 1 else f"stage {first}" + (f" to {last}" if last > first else "")
         rows.append((name, [(part, float(size)) for part, size in stage.memory.parts.items()]))
-    memory = answer.memory
-    limit = None if memory.capacity is None else (memory.level, float(memory.capacity))
     title, notes = f"Memory of {answer.model.name} in training", left_out(len(answer.stages), "stages")
-    return bars_chart(rows, title=title, label="memory", unit="B", limit=limit, notes=notes)
+    return memory_chart(rows, answer.memory, title=title, notes=notes)
 
 
 #: The step whose time a figure is, where it is not that of the whole answer.

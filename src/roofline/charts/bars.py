@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.charts.chart import Chart
@@ -122,6 +123,12 @@ def bars_chart(
         notes=tuple(notes),
         height=max(260, AROUND + ROW * len(rows)),
     )
+
+
+def memory_chart(rows: Sequence[Row], needed: Any, **said: Any) -> Chart:
+    """Draw what a chip holds, part by part, against what the level of ``needed`` memory has, where that is known."""
+    limit = None if needed.capacity is None else (needed.level, float(needed.capacity))
+    return bars_chart(rows, label="memory", unit="B", limit=limit, **said)
 
 
 def _colors(names: Iterable[str], kinds: Mapping[str, int]) -> dict[str, int]:

@@ -470,7 +470,7 @@ def _surroundings(
 
 def _apart(found: tuple[tuple[float, str], ...], frame: Frame, measure: Measure) -> tuple[tuple[float, str], ...]:
     """Ticks whose texts do not touch: all of them, else the powers of ten, else every other one."""
-    powers = tuple(each for each in found if each[1].lstrip("1").strip("0,. ") == "" and each[1][:1] == "1")
+    powers = tuple(each for each in found if frame.x.scale == "log" and math.log10(each[0]).is_integer())
     for kept in (found, powers, found[::2]):
         ends = [(frame.at(at, 1.0)[0], measure(text, TEXT, False) / 2 + GAP / 4) for at, text in kept]
         if len(kept) > 1 and all(left + half < right - beyond for (left, half), (right, beyond) in pairwise(ends)):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
-from roofline.charts.bars import MOST_ROWS, Row, bars_chart, colors_of_resources, left_out, with_the_rest
+from roofline.charts.bars import MOST_ROWS, Row, bars_chart, colors_of_resources, left_out, memory_chart, with_the_rest
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline, without_place
 from roofline.charts.size_charts import MOST_CURVES
@@ -111,14 +111,11 @@ def memory_by_part(found: Serving, *, phase: str | None = None) -> Chart:
         rows, asked = _configurations(found, phases)
     each = [] if found.ways.chips == 1 else [f"of each of {found.ways.chips} chips"]
     configurations = [_sizes(name, phase) for name, phase in phases if not is_array(needed.total)]
-    capacity = needed.capacity
-    return bars_chart(
+    return memory_chart(
         rows,
+        needed,
         title=f"Memory of {found.model.name} on {phases[0][1].target}",
         subtitle=" · ".join([*each, *configurations]),
-        label="memory",
-        unit="B",
-        limit=None if capacity is None else (needed.level, float(capacity)),
         notes=(*left_out(asked, "configurations"), *phases[-1][1].assumptions),
     )
 

@@ -40,7 +40,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, main_level, resting_level, value_on_curve, with_choices
 from roofline.measurement.levels import HELD_UP, SampleSummary
 from roofline.measurement.machine_file import read_machine_file
-from roofline.measurement.profiles import read_profile, read_torch_trace
+from roofline.measurement.profiles import holds_torch_trace, read_profile, read_torch_trace
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import AROUND, Measured, Profile, equal_calls, own_profile, read_measured
 from roofline.progress import stopped
@@ -535,10 +535,10 @@ def measured_kernels(path: str | os.PathLike[str], machine: Machine) -> list[Mea
     """
     name = os.fspath(path)
     content = read_bytes(name, "table").lstrip(b"\xef\xbb\xbf \t\r\n")
-    if content[:1] in (b"{", b"[", b"\x1f") and b"[measurement]" not in content:
-        return list(_of_trace(name, machine))
     if b"[measurement]" in content:
         return list(_of_machine_file(read_machine_file(name), machine))
+    if holds_torch_trace(content):
+        return list(_of_trace(name, machine))
     return read_kernels(name, machine)
 
 

@@ -145,24 +145,19 @@ def _from_file(path: str) -> tuple[Measured, ...]:
 
 
 def _header(header: list[str], where: str) -> list[str]:
-    from roofline.estimates.own_runs import time_unit
-
     names = [name.strip().lower() for name in header]
-    timed = [name for name in names if time_unit(name) is not None]
-    times = [name for name in names if name in (*timed, "seconds")]
-    if len({*times}) > 1:
-        raise InputError(f"{where}: {in_a_row(times)} are two times of a run", hint="give one")
-    names = ["seconds" if name in timed else name for name in names]
-    for name in names:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{where}: column {twice} stands twice", hint="once is enough")
+    told = _in_seconds(dict.fromkeys(names), where)
+    for name in told:
         if name not in (*COLUMNS, *OPTIONAL):
             raise InputError(f"{where}: unknown column {name!r}", hint=_column_hint(name))
-        if names.count(name) > 1:
-            raise InputError(f"{where}: column {name} stands twice", hint="once is enough")
     for name in COLUMNS:
-        if name not in names:
+        if name not in told:
             hint = f"the header is {','.join(COLUMNS)}, and {in_a_row(OPTIONAL)} where wanted"
             raise InputError(f"{where}: column {name} is missing", hint=hint)
-    return [name.strip().lower() for name in header]
+    return names
 
 
 def _column_hint(name: str) -> str:
@@ -192,11 +187,9 @@ def _in_seconds(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
     units = {name: time_unit(str(name).strip().lower()) for name in fields if name not in COLUMNS}
     timed = [name for name, unit in units.items() if unit is not None]
-    if len(timed) + ("seconds" in fields) > 1:
-        raise InputError(
-            f"{where}: {', '.join([*timed, *['seconds'] * ('seconds' in fields)])} are two times of a run",
-            hint="give one",
-        )
+    times = [name for name in fields if name in (*timed, "seconds")]
+    if len(times) > 1:
+        raise InputError(f"{where}: {in_a_row(times)} are two times of a run", hint="give one")
     found = {name: value for name, value in fields.items() if name not in timed}
     for name in timed:
         value = fields[name]

@@ -58,7 +58,7 @@ from roofline.lazy import np
 from roofline.quantity import in_a_row
 from roofline.rendering.html import data as section_data
 from roofline.rendering.html import html
-from roofline.sections import Amount, Column, Headline, Row, Section, ShareBar, Table, figures, spread
+from roofline.sections import Headline, Section, SizeColumn, Table, configurations
 from roofline.sizes import is_array, is_symbol
 from roofline.statements import untimed_parts
 
@@ -569,10 +569,10 @@ def notebook(answer: Any) -> str:
 
 
 class Interactive:
-    """The report of an answer in a frame of a notebook: it runs its own script and reaches nothing else.
+    """The report of an answer in a frame of a notebook, ``height`` pixels high: it runs its own script alone.
 
     >>> from roofline import bound
-    >>> shown = interactive(bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100"))
+    >>> shown = Interactive(bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100"))
     >>> 'sandbox="allow-scripts allow-downloads"' in shown._repr_html_(), "<script" in shown._repr_html_()
     (True, False)
     """
@@ -592,11 +592,6 @@ class Interactive:
         return f"<Interactive report{f' of {head.subject}' if head else ''}>"
 
 
-def interactive(answer: Any, height: int = 760) -> Interactive:
-    """The report of an answer, as a notebook shows it in ``height`` pixels."""
-    return Interactive(answer, height)
-
-
 def _sections(answer: Any) -> Iterable[Section]:
     if isinstance(answer, Bound) and is_array(answer.lower):
         return [*answer.sections(), _configurations(answer)]
@@ -608,18 +603,10 @@ def _sections(answer: Any) -> Iterable[Section]:
 
 def _configurations(answer: Bound) -> Table:
     """A few of the sizes of an answer over arrays, spread evenly: the time at best, what binds."""
-    varied = {name: size for name, size in answer.sizes.items() if is_array(size)}
-    *sizes, lower = np.broadcast_arrays(*varied.values(), answer.lower)
-    binding = np.broadcast_to(np.asarray(answer.bound_by.decode(), dtype=object), lower.shape).ravel()
-    longest = float(lower.max())
-    rows = []
-    for at in spread(lower.size, MOST_CONFIGURATIONS):
-        each, time = [size.ravel()[at] for size in sizes], float(lower.ravel()[at])
-        rows.append(
-            Row((*(f"{value:,.0f}" for value in each), Amount(time, "s"), ShareBar(time / longest), binding[at]))
-        )
-    columns = (*figures(*varied, "at best"), Column(meaning="share"), Column("bound by"))
-    return Table(columns, rows, "configurations")
+    sizes = [SizeColumn(name, size, "size") for name, size in answer.sizes.items() if is_array(size)]
+    shares = SizeColumn("", answer.lower / answer.lower.max(), "bar", "share")
+    binding = SizeColumn("bound by", np.asarray(answer.bound_by.decode(), dtype=object))
+    return configurations([*sizes, SizeColumn("at best", answer.lower, "s"), shares, binding], MOST_CONFIGURATIONS)
 
 
 def _picture(answer: Any) -> str:
