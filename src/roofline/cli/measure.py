@@ -70,19 +70,14 @@ def measure_command(again: bool, against: str | None, output: str | None, as_jso
             raise
     show_answer(measured, as_json)
 
-    def draw_bandwidths(path: str) -> None:
-        from roofline.charts.roofline_charts import bandwidth_chart
-
-        bandwidth_chart(measured).save(path)
-
-    def draw_roofline(path: str) -> None:
+    def roof() -> Any:
         from roofline.charts.roofline_charts import measured_chart
 
-        measured_chart(measured, sheet=sheet).save(path)
+        return measured_chart(measured, sheet=sheet)
 
-    written = _written(
-        (chart, draw_bandwidths), (roofline, draw_roofline), (csv_file, lambda path: write_csv(measured, path))
-    )
+    _draw((chart, lambda: measured.plot("bandwidth")), (roofline, roof))
+    if csv_file is not None:
+        write_csv(measured, csv_file)
     if as_json:
         return
     if not again:
@@ -92,7 +87,7 @@ def measure_command(again: bool, against: str | None, output: str | None, as_jso
             own = "this" if device is None else DEVICE
             said = f"; use it with --on {f'{path}#{own}' if output else own}"
         click.echo(f"\nwrote {path}{said}")
-    for file in written:
+    for file in filter(None, (chart, roofline, csv_file)):
         wrote(file)
 
 
@@ -120,12 +115,11 @@ def _kept(measured: Measurement, path: str) -> str:
     return path + STOPPED if whole else path
 
 
-def _written(*files: tuple[str | None, Callable[[str], Any]]) -> list[str]:
-    """Write the pictures and tables of which a file was named; list these files."""
-    for path, write in files:
+def _draw(*files: tuple[str | None, Callable[[], Any]]) -> None:
+    """Write the pictures of which a file was named."""
+    for path, chart in files:
         if path is not None:
-            write(path)
-    return [path for path, _ in files if path is not None]
+            chart().save(path)
 
 
 def _measured(**options: Any) -> Measurement:
@@ -169,22 +163,18 @@ def run_command(
     found = this_machine(options.pop("on"), threads)
     with working("timing"):
         points = run(*expressions, at=found, sizes=sizes, **options, **wanted)
-    _written((csv_file, lambda path: write_runs([point.run for point in points], path)))
+    if csv_file is not None:
+        write_runs([point.run for point in points], csv_file)
     show_answer(points, as_json)
 
-    def draw_roofline(path: str) -> None:
+    def roof() -> Any:
         from roofline.charts.roofline_charts import measured_chart
 
         drawn = threads if threads is not None and has_roof(found.measured, threads) else None
         dtypes = sorted({point.run.dtype for point in points if point.run.flops})
-        measured_chart(found.measured, threads=drawn, dtypes=dtypes, points=points).save(path)
+        return measured_chart(found.measured, threads=drawn, dtypes=dtypes, points=points)
 
-    def draw_split(path: str) -> None:
-        from roofline.charts.bars import split_chart
-
-        split_chart(points).save(path)
-
-    _written((chart, draw_roofline), (split, draw_split))
+    _draw((chart, roof), (split, lambda: points.plot("split")))
 
 
 @command_named("profile")
@@ -214,22 +204,13 @@ def profile_command(
         points = profile(file, top=kept, **target_arguments(options), **wanted)
     longest = points.longest(top)
     runs = sorted(points.profile.runs if points.profile else (), key=lambda run: -run.seconds)  # each call by itself
-    drawn = [p.run for p in longest if p.run.flops and p.run.bytes]
-    if chart is not None and not drawn:
+    if chart is not None and not any(p.run.flops and p.run.bytes for p in longest):
         wrong = f"none of the {len(longest)} longest runs has both FLOPs and bytes, so there is no chart"
         raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
 
-    def draw_roofline(path: str) -> None:
-        from roofline.charts import plot
-
-        plot(on=points.machine, measured=drawn).save(path)
-
-    def draw_split(path: str) -> None:
-        from roofline.charts.bars import split_chart
-
-        split_chart(points, unpriced=points.unpriced).save(path)
-
-    _written((csv_file, lambda path: write_runs(runs, path)), (chart, draw_roofline), (split, draw_split))
+    if csv_file is not None:
+        write_runs(runs, csv_file)
+    _draw((chart, lambda: longest.plot("roofline")), (split, lambda: points.plot("split")))
     show_answer(points if as_json else longest, as_json)
 
 

@@ -50,16 +50,7 @@ from roofline.cli.option_values import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import (
-    ChartKind,
-    is_drawn,
-    show,
-    show_answer,
-    show_changed,
-    show_chart,
-    show_json,
-    working,
-)
+from roofline.cli.output import ChartKind, is_drawn, show, show_answer, show_changed, show_chart, show_json, working
 from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.quantity import format_count, whole_number
@@ -182,10 +173,7 @@ def _phase_meant(options: dict[str, Any]) -> str:
 
 
 #: Options of the command that say nothing without another, and which: one of them is enough.
-BESIDE: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("past", "all_logits"), ("prompt",)),
-    "kv_parallel": ("tensor",),
-}
+BESIDE: dict[str, tuple[str, ...]] = {**dict.fromkeys(("past", "all_logits"), ("prompt",)), "kv_parallel": ("tensor",)}
 
 #: Options of the time of a step.
 _OF_TIME = (
@@ -696,10 +684,7 @@ def _sizes(name: str, text: str | None) -> Any:
 MISSED = 3
 
 #: Options that say nothing without another.
-_BESIDE_PLAN = {
-    **dict.fromkeys(("accept", "draft_by"), ("draft",)),
-    "draft_weights": ("draft_by",),
-}
+_BESIDE_PLAN = {**dict.fromkeys(("accept", "draft_by"), ("draft",)), "draft_weights": ("draft_by",)}
 
 
 @command_named("plan", "rate prompt output on count ttft tpot price formats disaggregate estimate why explain json")

@@ -17,15 +17,7 @@ from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.lines import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, options, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
-from roofline.cli.output import (
-    is_drawn,
-    kept_for,
-    show,
-    show_answer,
-    show_explained,
-    show_json,
-    working,
-)
+from roofline.cli.output import is_drawn, kept_for, show, show_answer, show_explained, show_json, working
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.quantity import whole_number
@@ -38,9 +30,7 @@ from roofline.sizes import is_number
 @argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
 @with_options(options("input jax batch dtype trips backward input-gradients optimizer"))
 @with_options(SEVERAL, BYTES["each-op"], ESTIMATE, EXPECT)
-@with_options(
-    *options("measured convention flat depth explain formula latex js python c json"),
-)
+@with_options(*options("measured convention flat depth explain formula latex js python c json"))
 def trace_command(program: str, words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
     """Find every operation of a module, a function or a file, and what each costs at best.
 
