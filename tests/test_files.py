@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline import files
+from roofline import files, profile
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.files import is_left_over, read_bytes, read_json, read_toml, replaced, table_rows, write_text
@@ -103,6 +103,16 @@ def test_lists_of_figures_and_long_texts_are_no_long_keys(tmp_path: Path) -> Non
 def test_what_is_no_file_says_so(path: str) -> None:
     with pytest.raises(InputError, match=r"cannot read .*; check the path"):
         read_bytes(path, "configuration")
+
+
+def test_a_pipe_of_the_shell_is_read_as_often_as_a_file() -> None:
+    out, into = os.pipe()
+    os.write(into, b"name,flops,bytes,seconds\nup,1e12,2e9,2 ms\n")
+    os.close(into)
+    try:
+        assert [point.run.name for point in profile(f"/dev/fd/{out}", on="h100")] == ["up"]
+    finally:
+        os.close(out)
 
 
 def test_a_device_or_a_pipe_is_no_file_and_is_not_waited_for(

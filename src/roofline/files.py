@@ -67,6 +67,9 @@ MOST_PARTS = 32
 #: Bytes of memory that Python takes for a value that begins or follows such a sign in JSON.
 _MEMORY = {b"{": 240, b"[": 72, b",": 40, b":": 24}
 
+#: What pipes held that were read, by their numbers.
+_PIPES: dict[tuple[int, int], bytes] = {}
+
 _PACKED = b"\x1f\x8b"
 #: Each begins where a word begins, so that a long word is read once, and with what is quick to look for.
 _LONG_NUMBERS = (rf"[0-9_](?<![0-9_]{{2}})[0-9_]{{{MOST_DIGITS}}}", r"0[xX](?<![0-9A-Za-z_].{2})[0-9A-Fa-f_]{250}")
@@ -92,7 +95,10 @@ def read_bytes(
     try:
         if not _may_wait(name):
             with open(name, "rb") as file:
-                content = _read(file, most)
+                content, status = _read(file, most), os.fstat(file.fileno())
+            if stat.S_ISFIFO(status.st_mode):  # a pipe gives its content once
+                pipe = status.st_dev, status.st_ino
+                content = _PIPES[pipe] = content or _PIPES.get(pipe, b"")
     except OSError as wrong:
         raise error(f"cannot read {name!r}: {wrong.strerror}", hint=hint) from None
     except ValueError as wrong:  # a path with a null character
