@@ -3,7 +3,7 @@ import { useId, useRef, useState } from "preact/hooks";
 import { colorOf, nameOf, STYLES, widthOf } from "./marks";
 import { quantity } from "./quantity";
 import { pinned, type ChartSpec, type Mark } from "./state";
-import { Exports, Key, width } from "./tools";
+import { Card, Key, width } from "./tools";
 
 const [NAME, BAR, GAP, FIGURE, EDGE] = [20, 16, 10, 92, 4];
 
@@ -24,9 +24,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
   const high = NAME + (beside ? parts.length * (BAR - 4) : BAR) + GAP, HEIGHT = rows.length * high + (limit ? 20 : 4);
   const say = (bar: Mark) => setTold(`${rowName(bar.row!)} · ${bar.part || bar.label}: ${quantity(size(bar), spec.x.unit)}`);
   return (
-    <section class="card chart" aria-label={spec.title}><div class="row"><h2>{spec.title}</h2><span class="tools">
-      <button onClick={() => setTable(!table)}>{table ? "picture" : "table"}</button><Exports spec={spec} svg={() => svg.current} /></span></div>
-      {spec.subtitle && <p class="quiet">{spec.subtitle}</p>}
+    <Card spec={spec} svg={() => svg.current} table={table} setTable={setTable}>
       {table ? <Table spec={spec} rows={rows} parts={parts} bars={bars} rowName={rowName} /> : (
         <svg ref={svg} role="img" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-label={`${spec.title}; a table is behind the button above`} onPointerLeave={() => setTold("")}>
           <defs>{parts.map((part, i) => <pattern id={`stripe${i}${id}`} width="6" height="6" patternUnits="userSpaceOnUse" patternTransform={`rotate(${[45, 0, 90, 135][i % 4]})`}>
@@ -58,8 +56,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
       <p class="read" aria-live="polite">{told || "move over a bar to read it"}</p>
       {parts.length > 1 && <Key label="key" names={parts} hidden={hidden} hide={setHidden} sign={(part, i) => <><rect width="26" height="10" style={{ fill: STYLES[(bars.find((bar) => bar.part === part)?.series ?? i) % 6][0] }} />
         <rect width="26" height="10" style={{ fill: `url(#stripe${i}${id})` }} /></>} />}
-      {spec.notes.length > 0 && <details class="drawer quiet"><summary>about this chart</summary><ul>{spec.notes.map((note) => <li>{note}</li>)}</ul></details>}
-    </section>);
+    </Card>);
 }
 
 function Table({ spec, rows, parts, bars, rowName }: { spec: ChartSpec; rows: number[]; parts: string[]; bars: Mark[]; rowName: (row: number) => string }) {

@@ -8,7 +8,7 @@ import { HeatMap } from "./heatmap";
 import { BOTTOM, Cells, colorOf, Curve, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, spots, textOf, TOP, type Spot, written, Zone } from "./marks";
 import { percent, quantity } from "./quantity";
 import { pinned, type Axis, type ChartSpec, type Mark } from "./state";
-import { Exports, Figures, Key, width } from "./tools";
+import { Card, Figures, Key, width } from "./tools";
 
 type Domain = [number, number];
 
@@ -161,16 +161,10 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
   const told = hover ?? pin;
   const at = following ? (cross ?? following.at) : null;
   return (
-    <section class="card chart" aria-label={spec.title}>
-      <div class="row">{head ?? <h2>{spec.title}</h2>}
-        <span class="tools">
-          {(["x", "y"] as const).map((axis) => <button aria-pressed={logs[axis]} title={`${spec[axis].label}: logarithmic or linear`}
-            onClick={() => { setLogs({ ...logs, [axis]: !logs[axis] }); setZoom(null); }}>{axis} {logs[axis] ? "log" : "linear"}</button>)}
-          {zoom && <button onClick={() => setZoom(null)}>reset zoom</button>}
-          <button onClick={() => setTable(!table)}>{table ? "picture" : "table"}</button>
-          <Exports spec={spec} svg={() => svg.current} />
-        </span></div>
-      {spec.subtitle && <p class="quiet">{spec.subtitle}</p>}
+    <Card spec={spec} svg={() => svg.current} head={head} table={table} setTable={setTable} about="Click a point to pin it; click the chart, then turn the wheel to zoom; drag to move it; double-click to reset. With the keyboard: left and right move, up and down go from point to point, + and − zoom, Escape resets." tools={<>
+      {(["x", "y"] as const).map((axis) => <button aria-pressed={logs[axis]} title={`${spec[axis].label}: logarithmic or linear`}
+        onClick={() => { setLogs({ ...logs, [axis]: !logs[axis] }); setZoom(null); }}>{axis} {logs[axis] ? "log" : "linear"}</button>)}
+      {zoom && <button onClick={() => setZoom(null)}>reset zoom</button>}</>}>
       {table ? <Figures spec={spec} pinned={pin?.mark ?? null} pick={(spot) => setPin(spot)} /> : (
         <div class="layers"><svg ref={svg} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" tabindex={0} aria-label={`${spec.title}; a table is behind the button above`}
           onPointerMove={move} onPointerLeave={() => { setHover(null); setCross(null); setActive(false); }} onKeyDown={key}
@@ -201,10 +195,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
         const [mark] = entries.get(name)!;
         return mark.mark === "line" ? <Curve mark={mark} d="M0,5H26" /> : mark.mark === "region" ? <Zone mark={mark} x={0} y={0} width={26} height={10} id={id} /> : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: colorOf(mark) }} />;
       }} />}
-      <details class="drawer quiet"><summary>about this chart</summary>
-        <p>Click a point to pin it; click the chart, then turn the wheel to zoom; drag to move it; double-click to reset. With the keyboard: left and right move, up and down go from point to point, + and − zoom, Escape resets.</p>
-        {spec.notes.length > 0 && <ul>{spec.notes.map((note) => <li>{note}</li>)}</ul>}</details>
-    </section>);
+    </Card>);
 }
 
 /** What the roofs allow at an intensity: the largest of the lines of roles slope and ceiling there. */

@@ -2,7 +2,7 @@
 import { useId, useMemo, useRef, useState } from "preact/hooks";
 import { shortened, TOP, widthOf } from "./marks";
 import type { ChartSpec, Mark } from "./state";
-import { Exports, Key, width } from "./tools";
+import { Card, Key, width } from "./tools";
 
 const [BOTTOM, EDGE, LEAST, MOST] = [42, 8, 220, 420];
 
@@ -51,9 +51,7 @@ export function HeatMap({ spec }: { spec: ChartSpec }) {
     if (event.key === "Escape") hold(null);
   };
   return (
-    <section class="card chart" aria-label={spec.title}><div class="row"><h2>{spec.title}</h2><span class="tools">
-      <button onClick={() => setTable(!table)}>{table ? "picture" : "table"}</button><Exports spec={spec} svg={() => svg.current} /></span></div>
-      {spec.subtitle && <p class="quiet">{spec.subtitle}</p>}
+    <Card spec={spec} svg={() => svg.current} table={table} setTable={setTable} about="Click a cell to keep it; with the keyboard the arrows go from cell to cell and Escape lets go.">
       {table ? <Table spec={spec} of={of} /> : (
         <svg ref={svg} role="img" tabindex={0} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-label={`${spec.title}; a table is behind the button above`} onKeyDown={key}
           onPointerMove={(event) => setHover(at(event))} onPointerLeave={() => setHover(null)} onPointerUp={(event) => { const found = at(event); hold(found === held ? null : found); }}>
@@ -75,10 +73,7 @@ export function HeatMap({ spec }: { spec: ChartSpec }) {
         </svg>)}
       <p class="read" aria-live="polite">{told?.label ?? "move over a cell to read it"}</p>
       {parts.length > 1 && <Key label="key" names={parts.map(([part]) => part)} hidden={hidden} hide={setHidden} sign={(_, i) => <rect class="swatch" x="0.5" y="0.5" width="25" height="9" style={{ fill: colorOf(parts[i][1]) }} />} />}
-      <details class="drawer quiet"><summary>about this chart</summary>
-        <p>Click a cell to keep it; with the keyboard the arrows go from cell to cell and Escape lets go.</p>
-        {spec.notes.length > 0 && <ul>{spec.notes.map((note) => <li>{note}</li>)}</ul>}</details>
-    </section>);
+    </Card>);
 }
 
 function Table({ spec, of }: { spec: ChartSpec; of: Map<string, Mark> }) {

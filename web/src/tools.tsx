@@ -1,6 +1,6 @@
 // What stands beside every chart: its width, its key, ways to save it, the table behind it.
 import { signal } from "@preact/signals";
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { csv, give, png, svgText } from "./exports";
 import { nameOf, shortened, type Spot, spots, written } from "./marks";
 import type { ChartSpec, Mark } from "./state";
@@ -30,6 +30,20 @@ export function Exports({ spec, svg }: { spec: ChartSpec; svg: () => SVGSVGEleme
   };
   return <select aria-label="save this chart" value="" onChange={(e) => { kinds[e.currentTarget.value]?.(); e.currentTarget.value = ""; }}>
     <option value="">save …</option>{Object.keys(kinds).map((kind) => <option value={kind}>{kind}</option>)}</select>;
+}
+
+/** The card of a chart: its title with what it is saved as, the picture or the table behind it, what is said about it. */
+export function Card({ spec, svg, head, tools, table, setTable, about, children }: {
+  spec: ChartSpec; svg: () => SVGSVGElement | null; head?: JSX.Element; tools?: ComponentChildren; table: boolean; setTable: (on: boolean) => void; about?: string; children: ComponentChildren;
+}) {
+  return (
+    <section class="card chart" aria-label={spec.title}><div class="row">{head ?? <h2>{spec.title}</h2>}<span class="tools">{tools}
+      <button onClick={() => setTable(!table)}>{table ? "picture" : "table"}</button><Exports spec={spec} svg={svg} /></span></div>
+      {spec.subtitle && <p class="quiet">{spec.subtitle}</p>}
+      {children}
+      {(about || spec.notes.length > 0) && <details class="drawer quiet"><summary>about this chart</summary>
+        {about && <p>{about}</p>}{spec.notes.length > 0 && <ul>{spec.notes.map((note) => <li>{note}</li>)}</ul>}</details>}
+    </section>);
 }
 
 /** The table behind a chart: a row a point; a click pins it in the picture, the reverse highlights the row. */
