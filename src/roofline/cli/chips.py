@@ -12,7 +12,7 @@ import click
 
 from roofline.answers import figures_of
 from roofline.bounds.chip_list import ChipList, chips, detail
-from roofline.cli.command import Option, argument, command_named, not_default, word_of
+from roofline.cli.command import Option, argument, command_named, not_default, word_given
 from roofline.cli.option_table import COUNTING, ESTIMATE, EXPECT, MESH, NETWORK, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
     convention_arguments,
@@ -241,13 +241,9 @@ def scaling_command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json
 
 def _refuse_beside_a_list(sizes: dict[str, Any]) -> None:
     """Without a condition they are listed: then a size and any option but ``--json`` and ``-o`` say nothing."""
-    context = click.get_current_context()
-    given = [
-        word_of(each) for each in context.command.params
-        if isinstance(each, Option) and each.name not in ("as_json", "report_file") and not_default(each.name or "")
-    ]  # fmt: skip
-    idle = next(iter([*sizes, *given]), None)
-    if idle is not None:
+    names = {each.name for each in click.get_current_context().command.params if isinstance(each, Option)}
+    idle = next(iter(sizes), "") or word_given(names - {"as_json", "report_file"})
+    if idle:
         raise InputError(f"{idle} says nothing without a condition", hint="as in: roofline scaling fsdp --on v5p")
 
 

@@ -18,7 +18,7 @@ What completion offers behind an option or as a word of a command:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
@@ -127,6 +127,12 @@ class Option(click.Option):
 def not_default(name: str) -> bool:
     """Whether an option was given."""
     return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+
+
+def word_given(names: Collection[str]) -> str:
+    """The word of the first option of these names that was given; nothing where none was."""
+    params = click.get_current_context().command.params
+    return next((word_of(each) for each in params if each.name in names and not_default(each.name)), "")
 
 
 def word_of(parameter: click.Parameter) -> str:

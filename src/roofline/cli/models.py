@@ -14,7 +14,7 @@ import click
 
 from roofline.answers import Part, format_choices, models_in
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.command import argument, command_named, not_default, word_of
+from roofline.cli.command import argument, command_named, not_default, word_given, word_of
 from roofline.cli.option_table import (
     BYTES,
     ESTIMATE,
@@ -55,7 +55,6 @@ from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.quantity import format_count, whole_number
 from roofline.sections import BLANK, Amount, Column, Row, Section, Sentences, Table, figures
-from roofline.signatures import spelled
 from roofline.sizes import check, is_array
 
 if TYPE_CHECKING:
@@ -64,12 +63,9 @@ if TYPE_CHECKING:
 
 def not_of_memory() -> None:
     """Refuse an option of a step's time beside a picture of memory."""
-    params = {param.name: param for param in click.get_current_context().command.params}
-    idle = next((name for name in params if name in _OF_TIME and not_default(name)), None)
-    if idle is not None:
-        raise InputError(
-            f"{word_of(params[idle])} is of a step's time, and --view memory shows none", hint="leave one of them out"
-        )
+    if word := word_given(_OF_TIME):
+        wrong = f"{word} is of a step's time, and --view memory shows none"
+        raise InputError(wrong, hint="leave one of them out")
 
 
 def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
@@ -298,13 +294,11 @@ _OF_ONE_STEP = (
 
 def _check_side_by_side() -> None:
     """Refuse an option of one step where several are compared."""
-    params = (each for each in click.get_current_context().command.params if each.name in _OF_ONE_STEP)
-    wrong = next((each for each in params if not_default(each.name or "")), None)
-    if wrong is not None:
+    if word := word_given(_OF_ONE_STEP):
         table = "roofline sweep takes it over several machines and batches, and with --price names the cheapest of all"
         raise InputError(
-            f"{word_of(wrong)} is of one step, and several models, machines, formats or policies are given",
-            hint=table if wrong.name == "tpot" else "give one of each, without commas",
+            f"{word} is of one step, and several models, machines, formats or policies are given",
+            hint=table if word == "--tpot" else "give one of each, without commas",
         )
 
 
@@ -351,9 +345,8 @@ def model_command(names: tuple[str, ...], modules: bool, parts: bool, as_json: b
         return
     models = [model for name in names for model in load_each(name)]
     if modules:
-        counting = dict.fromkeys(["batch", "prompt", "context", "parts", *options])
-        if (idle := next(filter(not_default, counting), None)) is not None:
-            said = f"--modules counts parameters, of which {spelled(idle)} says nothing"
+        if word := word_given(("parts", *options)):
+            said = f"--modules counts parameters, of which {word} says nothing"
             raise InputError(said, hint="leave one of them out")
         _show_modules(models, as_json)
         return

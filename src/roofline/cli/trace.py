@@ -13,7 +13,7 @@ from typing import Any
 from roofline.answers import Part, figures_of, format_choices, names_of, side_by_side, values_listed
 from roofline.bounds.api import TARGET_OPTIONS, refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
-from roofline.cli.command import argument, command_named, not_default
+from roofline.cli.command import argument, command_named, word_given
 from roofline.cli.lines import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, options, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
@@ -130,9 +130,8 @@ def _check_formula(machines: Sequence[str | None], language: str | None, as_json
     """A closed form is that of a machine, and no list of operations."""
     if machines == [None]:
         raise InputError("a formula is that of a machine", hint="name one: --on h100")
-    idle = next(filter(not_default, ("convention", "flat", "depth", "explain")), None)
-    if idle is not None:
-        raise InputError(f"--{idle} is of the list of operations", hint="leave it or the formula out")
+    if word := word_given(("convention", "flat", "depth", "explain")):
+        raise InputError(f"{word} is of the list of operations", hint="leave it or the formula out")
     check_one_answer(language, as_json)
 
 
