@@ -31,7 +31,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -390,6 +390,14 @@ def write_text(
     """Write a text file: complete, or not at all."""
     with replaced(path, error=error, folder=folder) as part, open(part, "w", encoding="utf-8", newline="") as file:
         file.write(text)
+
+
+def write_rows(path: str | os.PathLike[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a table as CSV, a line a row: complete, or not at all."""
+    import csv
+
+    with replaced(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def toml_key(name: str) -> str:

@@ -504,7 +504,7 @@ def _csv(table: Columns, path: str) -> None:
 
     same = {name: v for name, v in table.same.items() if name not in table.columns}
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         for number, columns in enumerate(table.plain_blocks()):
             if number == 0:
                 writer.writerow(with_units([*same, *columns], table.units))

@@ -7,7 +7,6 @@ all that was sampled, so that charts can be drawn again without measuring.
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from roofline.errors import HardwareError, InputError, quoted
-from roofline.files import is_replaced, read_toml, replaced, toml_value, write_text
+from roofline.files import is_replaced, read_toml, replaced, toml_value, write_rows, write_text
 from roofline.frozen import NamedTuple
 from roofline.hardware import chip
 from roofline.hardware.catalog import chip_of_device, shipped_chip, user_file
@@ -416,10 +415,7 @@ CSV_COLUMNS = (
 
 def write_csv(measured: Measurement, path: str | os.PathLike[str]) -> None:
     """Write a measurement as CSV in SI units; a column that does not apply is empty."""
-    with replaced(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, CSV_COLUMNS, restval="")
-        writer.writeheader()
-        writer.writerows(csv_rows(measured))
+    write_rows(path, [CSV_COLUMNS, *([row.get(name, "") for name in CSV_COLUMNS] for row in csv_rows(measured))])
 
 
 def csv_rows(measured: Measurement) -> Iterator[dict[str, Any]]:

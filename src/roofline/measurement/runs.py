@@ -15,7 +15,6 @@ recognised by their content, and the error says which file to export instead.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.files import as_text, read_bytes, replaced, table_rows
+from roofline.files import as_text, read_bytes, table_rows, write_rows
 from roofline.frozen import dataclass, field, replace
 from roofline.notation import program
 from roofline.ops.rules import build
@@ -286,10 +285,7 @@ def _amount(value: Any, column: str, where: str) -> float:
 def write_runs(runs: Iterable[Measured], path: str | os.PathLike[str]) -> None:
     """Write runs as the CSV that :func:`read_measured` reads."""
     columns = ("name", "dtype", "flops", "bytes", "seconds")
-    with replaced(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows([getattr(run, column) for column in columns] for run in runs)
+    write_rows(path, [columns, *([getattr(run, column) for column in columns] for run in runs)])
 
 
 #: How Nsight Compute collects what a point needs.

@@ -48,7 +48,7 @@ from roofline.bounds.comparison import SideBySide
 from roofline.charts import drawing
 from roofline.charts.answer_charts import pictures
 from roofline.errors import InputError, RooflineError
-from roofline.files import PICTURES, write_text
+from roofline.files import PICTURES, write_rows, write_text
 from roofline.formulas.compiled import ValidRange
 from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
@@ -499,11 +499,7 @@ def _save_text(shown: list[Shown], name: str, *more: Any) -> None:
 
 def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str]) -> None:
     """Columns have the names of a data frame, and their units behind; figures are in SI units."""
-    import csv
-
-    written = StringIO()
-    csv.writer(written, lineterminator="\n").writerows([with_units(names, units), *rows])
-    write_text(name, written.getvalue())
+    write_rows(name, [with_units(names, units), *rows])
 
 
 def picture_of(shown: list[Shown], name: str) -> Any:
