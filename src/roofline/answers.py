@@ -355,6 +355,10 @@ class Obstacle(NamedTuple):
         return f"does not {self.verb}"
 
 
+#: Share of runs that an interval of what is expected is made to hold.
+MADE_TO_HOLD = 0.8
+
+
 def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:
     """What to expect and the interval of it, where an estimate by constants was asked for and they are known.
 
@@ -367,11 +371,11 @@ def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]
         return
     ends = (expectation.low, expectation.high)
     interval = ends if is_number(estimate) and ends[0] <= estimate <= ends[1] else None
-    holds = getattr(expectation, "holds", "80%")
-    held = "" if holds == "80%" else holds
+    coverage = MADE_TO_HOLD if interval is None else expectation.coverage
+    held = "" if coverage == MADE_TO_HOLD else expectation.holds
     yield Fact(name, estimate, "s", "less", timed=True, interval=interval, held=held)
     share = "" if held else "80% "  # an interval that is extrapolated has ends and no share
-    for side, end in zip(("from", "to"), () if held.startswith("held") else interval or (), strict=False):
+    for side, end in zip(("from", "to"), () if held and coverage is not None else interval or (), strict=False):
         yield Fact(f"{name}, {share}{side}", end, "s", timed=True, is_shown=False)
 
 

@@ -113,7 +113,7 @@ def test_an_algorithm_of_a_collective_that_no_plan_has_is_idle(
 @pytest.mark.parametrize("option", ["--dark", "--width=400"])
 def test_a_look_of_a_picture_needs_its_file(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot", "--on", "h100", option]) == 2
-    assert f"{option.partition('=')[0]} says nothing without --output-file" in capsys.readouterr().err
+    assert f"{option.partition('=')[0]} is of a picture; end -o in .svg, .png or .pdf" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

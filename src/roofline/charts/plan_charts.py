@@ -110,7 +110,7 @@ def _chart(found: DeploymentPlan, name: str, label: str) -> Chart:
         if choice.deployment.prefill is not None and took is not None:
             x.append(took.percentile)
             y.append(found.asked.load.rate * found.asked.load.output / choice.deployment.chips)
-            said = str(choice.deployment).replace(", decode", " apart,\ndecode")
+            said = "prefill {} apart,\ndecode {}".format(*choice.deployment.pools)
             at = Point(f"{choice.deployment} at this load", x[-1], y[-1], series=NEUTRAL, shape=3, text=said)
             marks.append(at)
     ends = "where dotted, " + f"{LIMIT_NAMES[OTHER[name]]} {which} is over its limit" if OTHER[name] in limits else ""

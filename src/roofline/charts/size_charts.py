@@ -483,7 +483,7 @@ def step_chart(table: StepSweep, column: str = "lower") -> Chart:
                 expected.setdefault(label, []).append((float(kept[over][row]), float(value)))
     same = [_named(name, kept[name][0]) for name in others if name not in told]
     unfit = sum(each is not None and not each for each in fits)
-    lacks = "fit the memory or run" if "does not run" in dict(table.notes) else "fit the memory"
+    lacks = _LACKS["does not run" in dict(table.notes)]
     shown, axis = _OF_STEPS[column]
     axis += " at best" * (not has_expected)
     found = _curves_of_points(
@@ -491,7 +491,7 @@ def step_chart(table: StepSweep, column: str = "lower") -> Chart:
         ", ".join(filter(None, [table.same_in_all, *same])),
         ("steps", len(table), _left_out(0 if drawn_all else unfit, lacks)),
     )  # fmt: skip
-    said = [f"no step {_does(lacks)}"] if unfit and drawn_all else []
+    said = [f"no step {lacks[1]}"] if unfit and drawn_all else []
     kind = "time" if column == "lower" else "throughput"
     found = replace(found, kind=kind, notes=(*said, *found.notes, *table.incomplete))
     return _with_expected_steps(found, expected) if has_expected else found
@@ -587,7 +587,7 @@ def beside_chart(found: SideBySideBySize) -> Chart:
     headline = found.each[0].headline
     curves: dict[str, list[tuple[float, float]]] = {}
     unit, out, every, partial = "", 0, 0, 0
-    lacks = "fit the memory" if all(one.all_by_room for one in found.each) else "fit the memory or run"
+    lacks = _LACKS[not all(one.all_by_room for one in found.each)]
     for size, one in zip(found.sizes, found.each, strict=True):
         for who, fact, fits in zip(found.names, one.facts[headline], one.fitting, strict=True):
             every += 1
@@ -598,7 +598,7 @@ def beside_chart(found: SideBySideBySize) -> Chart:
                 label = ", ".join([who, *(_named(name, size[name]) for name in told)])
                 curves.setdefault(label, []).append((float(size[over]), float(fact.value)))
     if not curves:
-        raise InputError(f"no answer {_does(lacks)}, so there is nothing to draw", hint="its table() has the figures")
+        raise InputError(f"no answer {lacks[1]}, so there is nothing to draw", hint="its table() has the figures")
     same = [_named(name, found.sizes[0][name]) for name in values if name != over and name not in told]
     title = f"{found.subject}: {headline} over {over.replace('_', ' ')}"
     reasons = _left_out(out, lacks) + [f"{partial:,} {'is' if partial == 1 else 'are'} timed in part"] * bool(partial)
@@ -635,14 +635,13 @@ def _curves_of_points(
     )
 
 
-def _left_out(many: int, lacks: str) -> list[str]:
+#: What steps that are left out do not do, and what none does: some may not run either.
+_LACKS = {False: ("fit the memory", "fits the memory"), True: ("fit the memory or run", "fits the memory or runs")}
+
+
+def _left_out(many: int, lacks: tuple[str, str]) -> list[str]:
     """How many do not do what."""
-    return [f"{many:,} {agree(many, 'do')} not {lacks}"] * bool(many)
-
-
-def _does(lacks: str) -> str:
-    """What none does: ``fits the memory or runs``."""
-    return lacks.replace("fit", "fits").replace("run", "runs")
+    return [f"{many:,} {agree(many, 'do')} not {lacks[0]}"] * bool(many)
 
 
 def _named(name: str, value: Any) -> str:

@@ -487,13 +487,13 @@ def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> 
 
 def _files(context: click.Context, parameter: click.Parameter, values: Any) -> Any:
     """Check the files before any work is done; of a command that writes its own, pages alone go the common road."""
-    from roofline.web.report import check_ending
-
     listed = values if isinstance(values, tuple) else (values,) if values is not None else ()
     if len({*listed}) < len(listed):
         raise InputError("-o names one file twice", hint="each is written once")
     kept = [each for each in listed if parameter.name == "report_file" or each.lower().endswith(".html")]
     for path in kept:
+        from roofline.web.report import check_ending
+
         if not (_prints(context.command) and path.lower().endswith(tuple(each.ending for each in PRINTED.values()))):
             check_ending(path, of_chip=context.command.name == "chips")
     check_files((), kept)

@@ -24,10 +24,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from roofline.answers import MADE_TO_HOLD
 from roofline.errors import InputError, quoted, suggest
 from roofline.estimates import attention, contraction, experts, steps, vector_and_collectives
 from roofline.estimates.kernel_model import KernelModel
-from roofline.estimates.row_expectations import MADE_TO_HOLD
 from roofline.files import read_toml, toml_value, write_text
 from roofline.frozen import dataclass, field
 from roofline.lazy import np

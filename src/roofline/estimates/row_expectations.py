@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from roofline.answers import plain_data
+from roofline.answers import MADE_TO_HOLD, plain_data
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.frozen import dataclass, field
@@ -23,9 +23,6 @@ from roofline.lazy import np
 from roofline.quantity import format_amount
 from roofline.sizes import common_shape, is_array
 from roofline.statements import Assumption
-
-#: Share of runs that an interval is made to hold.
-MADE_TO_HOLD = 0.8
 
 #: Rows that are asked at once: with so many the asking costs little, and a column of them stays in cache.
 ROWS_AT_ONCE = 16384
