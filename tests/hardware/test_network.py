@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip
 from roofline.hardware.catalog import system_names
 from roofline.hardware.mesh import smallest_slice, with_mesh
-from roofline.hardware.network import network
+from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import rate
 from roofline.sizes import symbol
 from roofline.work import Key
@@ -380,6 +382,41 @@ def test_tiers():
     assert network(chip("m1")).chips == 1
     with pytest.raises(HardwareError, match="has no tier 'ib'; its tiers are: nvlink, nic"):
         tiers["ib"]
+
+
+def _fewest_links(shape: tuple[int, ...], closed: tuple[bool, ...]) -> int:
+    """The links between halves of a torus, of all halves those with the fewest."""
+    chips = list(itertools.product(*map(range, shape)))
+    links = []
+    for one, other in itertools.combinations(range(len(chips)), 2):
+        apart = [(n, abs(a - b)) for n, (a, b) in enumerate(zip(chips[one], chips[other], strict=True)) if a != b]
+        if len(apart) == 1 and (apart[0][1] == 1 or (closed[apart[0][0]] and apart[0][1] == shape[apart[0][0]] - 1)):
+            links.append((one, other))
+    halves = map(set, itertools.combinations(range(len(chips)), len(chips) // 2))
+    return min(sum((a in half) != (b in half) for a, b in links) for half in halves)
+
+
+@pytest.mark.parametrize(
+    ("target", "axes", "shape", "closed"),
+    [
+        ("v5e:2x4", None, (2, 4), (False, False)),
+        ("v5e:2x4", {"a": 4, "b": 2}, (2, 4), (False, False)),
+        ("v5e:1x16", None, (1, 16), (False, True)),
+        ("v5e:1x16", {"a": 4, "b": 4}, (1, 16), (False, True)),  # the slice keeps the links that no mesh axis uses
+        ("v5p:2x2x4", None, (2, 2, 4), (False, False, False)),
+    ],
+)
+def test_halves_of_a_torus_are_cut_where_the_fewest_links_are(target, axes, shape, closed):
+    machine = with_mesh(chip(target), axes)
+    each = machine.links[0].bandwidth.value
+    assert bisection_bandwidth(machine) == _fewest_links(shape, closed) * each
+
+
+@pytest.mark.parametrize(("axes", "links"), [(2, 1), (4, 4), (8, 16), ({"a": 2, "b": 4}, 16), (3, 2)])
+def test_halves_of_chips_that_are_all_joined_share_a_link_for_every_two(axes, links):
+    sizes = {"X": axes} if isinstance(axes, int) else axes
+    machine = with_mesh(chip("mi355x"), sizes)
+    assert bisection_bandwidth(machine) == links * machine.links[0].bandwidth.value
 
 
 def test_a_link_to_every_other_chip_joins_one_chip_more_than_a_chip_has_links() -> None:

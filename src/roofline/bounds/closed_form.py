@@ -71,7 +71,6 @@ from roofline.sizes import (
     is_one,
     is_symbol,
     of_largest,
-    product,
     symbol,
 )
 from roofline.statements import SizeCondition, kind_of
@@ -660,7 +659,7 @@ class Formula(Answer):
             yield f"lower = what the stages of the pipeline come to; {printed} prints it"
         else:
             yield f"lower = max({names})" if plain and self.terms[1:] else f"lower = {self.bound_form('lower')}"
-        several = self.case is not None or not is_one(product(self.machine.shape) * self.machine.slices)
+        several = self.case is not None or not is_one(self.machine.chips)
         if "memory" in self.forms and len(held := written_amount(self.forms["memory"])) <= LONGEST_FORM:
             yield f"memory = {held} bytes{' a chip' * several}"
         at = ", ".join(f"{name} {format_number(value)}" for name, value in self.point.items())

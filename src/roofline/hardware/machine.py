@@ -332,9 +332,14 @@ class Machine(Answer):
         return f"{self.key}{shape}" + (f":{self.slices}" if self.slices > 1 else "")
 
     @property
+    def chips(self) -> Size:
+        """The chips of its shape, in all slices: 1 where it has none."""
+        return product(self.shape) * self.slices
+
+    @property
     def of_chips(self) -> str:
         """The name, with the number of chips where there are several: ``256 x TPU v5e``."""
-        return self.with_number(product(self.shape) * self.slices)
+        return self.with_number(self.chips)
 
     def with_number(self, chips: Size) -> str:
         """The name behind a number of chips, where there are several; that of a pool has the number already.

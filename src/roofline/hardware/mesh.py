@@ -133,10 +133,9 @@ def _same_chips(machine: Machine, sizes: Mapping[str, Size]) -> None:
     """A shape and axes that are all numbers must make the same number of chips."""
     if not machine.shape or not all(isinstance(size, int) for size in sizes.values()):
         return
-    chips = product(machine.shape) * machine.slices
-    if product(sizes.values()) != chips:
+    if product(sizes.values()) != machine.chips:
         made = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        message = f"the axes {made} make {product(sizes.values())} chips, and {machine.target} has {chips}"
+        message = f"the axes {made} make {product(sizes.values())} chips, and {machine.target} has {machine.chips}"
         raise HardwareError(message, hint="their sizes multiply to the number of chips")
 
 
@@ -154,6 +153,12 @@ def smallest_slice(machine: Machine, chips: int) -> Slice | None:
     Among slices of one size the nearest to a square or cube is taken. A slice has whole hosts or is part of one host. A
     part of a node may have any number of chips.
     """
+    found = _smallest(machine, chips)
+    return None if found is None else Slice(found[0].target, found[0].chips, found[1])
+
+
+def _smallest(machine: Machine, chips: int) -> tuple[Machine, int] | None:
+    """The machine of that slice, and the number of nodes (or slices) that it stands in."""
     links = links_inside_out(machine)
     if not links:
         return None
@@ -164,14 +169,12 @@ def smallest_slice(machine: Machine, chips: int) -> Slice | None:
         # the next number that the rule of a torus without known axes allows
         near = (chips, -(-chips // 4) * 4, 1 << (chips - 1).bit_length())
         count = next(filter(SLICE_RULES[first.slices][0], near)) if nodes == 1 else nodes * domain
-        return None if most is not None and count > most else Slice(f"{machine.key}:{count}", count, nodes)
+        is_joined = most is None or count <= most
+        return (replace(machine, shape=(count,), slices=1), nodes) if is_joined else None
     shapes = slice_shapes(machine)
-    best = next((shape for shape in shapes if math.prod(shape) >= chips), None)
-    if best is None:
-        whole = max(shapes, key=math.prod)
-        count = -(-chips // math.prod(whole))
-        return Slice(f"{machine.key}:{_text(whole)}:{count}", count * math.prod(whole), count)
-    return Slice(f"{machine.key}:{_text(best)}", math.prod(best), 1)
+    best = next((shape for shape in shapes if math.prod(shape) >= chips), None) or max(shapes, key=math.prod)
+    slices = -(-chips // math.prod(best))
+    return replace(machine, shape=best, slices=slices), slices
 
 
 def with_chips(machine: Machine, chips: int) -> Machine | None:
@@ -185,13 +188,10 @@ def with_chips(machine: Machine, chips: int) -> Machine | None:
     """
     if chips == 1:
         return machine
-    found = smallest_slice(machine, chips)
-    if found is None or found.chips != chips:
-        return None
-    shape, _, slices = found.target.partition(":")[2].partition(":")
-    sized = replace(machine, shape=tuple(int(n) for n in shape.split("x")), slices=int(slices or 1))
-    with suppress(HardwareError):
-        return with_mesh(sized)
+    found, _ = _smallest(machine, chips) or (machine, 1)
+    if found.chips == chips:
+        with suppress(HardwareError):
+            return with_mesh(found)
     return None
 
 
@@ -204,10 +204,6 @@ def with_count(machine: Machine, count: int) -> Machine:
     """
     sized = replace(machine, shape=(count,), slices=1)
     return with_mesh(sized) if sized.links else sized
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
 
 
 class SliceAxis(NamedTuple):
@@ -260,8 +256,8 @@ def _squarer(machine: Machine, physical: Sequence[SliceAxis]) -> Iterator[str]:
     """Of chips asked for in a row that does not close, name the slice of as many on more axes: it has more links."""
     row = [axis for axis in physical if not is_one(axis.size)]
     if len(machine.shape) == 1 == len(row) and machine.slices == 1 and isinstance(row[0].size, int) and not row[0].ring:
-        best = smallest_slice(machine, row[0].size)
-        if best is not None and best.chips == row[0].size > 2 and "x" in best.target:
+        best, _ = _smallest(machine, row[0].size) or (machine, 1)
+        if best.chips == row[0].size > 2 and len(best.shape) > 1:
             yield f"the slice of {best.chips} chips nearest to a square is {best.target}, which has more links"
 
 

@@ -160,22 +160,29 @@ def domain_of(link: Link) -> int | None:
 def bisection_bandwidth(machine: Machine) -> float | None:
     """One-way bytes/s between the halves of a target's chips, over the cut with the fewest links; None where unknown.
 
-    On a torus the cut crosses one axis: once where it ends, twice where it closes, for every chip of the others. Behind
-    switches half of the chips send over the outermost tier that all of them take, or over a narrower one inside.
+    On a torus the cut crosses one axis: once where it ends, twice where it closes, for every chip of the others. Where
+    every two chips have a link it crosses those from one half to the other. Behind switches half of the chips send over
+    the outermost tier that all of them take, or over a narrower one inside.
 
     >>> from roofline.hardware import chip
-    >>> [bisection_bandwidth(chip(on)) for on in ("v5e:16x16", "v5e:4x4", "h100:8", "h100:64")]
-    [1440000000000.0, 180000000000.0, 1800000000000.0, 1600000000000.0]
+    >>> [bisection_bandwidth(chip(on)) for on in ("v5e:16x16", "v5e:4x4", "h100:8", "h100:64", "mi355x:8")]
+    [1440000000000.0, 180000000000.0, 1800000000000.0, 1600000000000.0, 1228800000000.0]
     """
     if machine.mesh is None or not isinstance(machine.mesh.chips, int) or machine.mesh.chips == 1:
         return None
     chips, cuts = machine.mesh.chips, []
-    for segment in (segment for axis in machine.mesh for segment in axis.segments):
+    segments = [segment for axis in machine.mesh for segment in axis.segments]
+    for segment in segments:
         link = next(link for link in machine.links if link.name == segment.link)
         if link.bandwidth is None:
             return None
         if segment.topology == "torus":
-            cuts.append(chips // int(segment.size) * int(segment.directions) * link.bandwidth.value)
+            size, closed = segment.cut or (segment.size, segment.wrap)
+            whole = replace(segment, size=size, wrap=closed)
+            cuts.append(chips // size * whole.directions * link.bandwidth.value)
+        elif segment.topology == "mesh":
+            unit = product(part.size for part in segments if part.link == link.name)
+            cuts.append(chips // unit * (unit // 2) * -(-unit // 2) * link.bandwidth.value)
         else:
             cuts.append(chips / 2 * link.bandwidth.value * (link.links or 1))
     return min(cuts, default=None)
