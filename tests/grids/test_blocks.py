@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from functools import reduce
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from roofline.cli import main
 from roofline.errors import BlockError, InputError
 from roofline.grids import blocks as in_blocks
 from roofline.grids.blocks import BlockTable, RowBlock, cut
-from roofline.grids.reductions import Front, Histogram, KeepRequest, RowReduction, Top, bin_edges, merged
+from roofline.grids.reductions import Front, Histogram, KeepRequest, RowReduction, Top, bin_edges
 from roofline.grids.runs import Cluster, in_turn
 from roofline.models.sweeps import sweep_steps
 from roofline.sizes import Codes
@@ -67,7 +68,7 @@ def test_reductions_equal_brute_force_however_rows_are_cut_and_merged(seed: int)
                 before = state if before is None else each.merged(before, state)
             states.append(before)
         random.Random(seed).shuffle(states)
-        found[each.name] = merged(each, [state for state in states if state is not None])
+        found[each.name] = reduce(each.merged, [state for state in states if state is not None])
     front, top, counts = found.values()
     assert front["row"].tolist() == brute_front(points)
     assert top["row"].tolist() == np.lexsort((np.arange(rows), -columns["throughput"]))[:5].tolist()

@@ -1678,10 +1678,8 @@ class SideBySideByWork(SideBySide):
 
     def _said_once(self, of: Callable[[SideBySide], Iterable[str]]) -> list[str]:
         """What is said of each work that several answers are about, once for works of which the same is said."""
-        found: dict[str, list[str]] = {}
-        for work, part in self.parts.items():
-            for said in of(part) if len(part.names) > 1 else ():
-                found.setdefault(said, []).append(work)
+        several = {work: part for work, part in self.parts.items() if len(part.names) > 1}
+        found = grouped((said, work) for work, part in several.items() for said in of(part))
         all_of_them = f"all {len(self.parts)} {'models' if self.kind == 'model' else 'amounts'}"
         every = len(self.parts) if len(self.parts) > 2 else 0
         return [f"{all_of_them if len(at) == every else in_a_row(at)}: {said}" for said, at in found.items()]

@@ -192,13 +192,8 @@ def footprint(ops: Sequence[Op]) -> Footprint:
         for tensors, made in ((op.reads, False), (op.writes, True)):
             for tensor in tensors:
                 memories.setdefault(tensor.storage or tensor.ident, _Memory(tensor.role)).hold(tensor, index, made=made)
-    parts: dict[str, Size] = {}
-    lives: list[tuple[Size, int, int]] = []
-    for memory in memories.values():
-        if memory.stays:
-            parts[memory.role] = parts.get(memory.role, 0) + memory.size
-        else:
-            lives.append((memory.size, memory.made, memory.last))
+    parts = sums_by_name((memory.role, memory.size) for memory in memories.values() if memory.stays)
+    lives = [(memory.size, memory.made, memory.last) for memory in memories.values() if not memory.stays]
     if lives:
         parts["activation"] = parts.get("activation", 0) + most_at_once(lives, len(ops))
     return Footprint(parts)

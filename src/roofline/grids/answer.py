@@ -302,13 +302,8 @@ def reduce_grid(
         folder = GridFolder.of(run.out, said, question_hash({**asked, "axes": dict(table.axes)}), keep.rows)
     found, done = _reduced(table, keep, blocks, folder, run)
     if done == len(blocks) and sum(found.left_out.values()) == table.rows:
-        reasons = found.left_out.items()
-        why = (
-            [f"{count:,} row{'s' * (count > 1)}: {why}" for why, count in reasons]
-            if len(reasons) > 1
-            else list(found.left_out)
-        )
-        raise InputError(f"no row is left to keep: {'; '.join(why)}")
+        each = [f"{count:,} row{'s' * (count > 1)}: {why}" for why, count in found.left_out.items()]
+        raise InputError(f"no row is left to keep: {'; '.join(each if len(each) > 1 else found.left_out)}")
     states, remarks = _ranked(table, keep, found)
     tables = {each.name: _table(table, each, states[each.name]) for each in keep.reductions if states}
     if folder is not None:

@@ -24,7 +24,7 @@ from roofline.frozen import NamedTuple, dataclass, field
 from roofline.grids.reductions import Histogram, KeepRequest, RowReduction, State
 from roofline.lazy import np
 from roofline.signatures import either
-from roofline.sizes import MOST_ROWS, Codes
+from roofline.sizes import MOST_ROWS, Codes, sums_by_name
 from roofline.statements import untimed_parts
 
 #: Rows of a block where nothing is said: a task of about a second, which no scheduler is busy with.
@@ -225,9 +225,7 @@ class Reduced:
         for each in keep.reductions:
             for name in {each.name, kept_as(each, True)} & self.states.keys() & other.states.keys():
                 states[name] = each.merged(self.states[name], other.states[name])
-        counts = dict(self.left_out)
-        for reason, count in other.left_out.items():
-            counts[reason] = counts.get(reason, 0) + count
+        counts = sums_by_name((*self.left_out.items(), *other.left_out.items()))
         names = dict.fromkeys((*self.said, *other.said))
         said = {
             name: tuple(dict.fromkeys((*self.said.get(name, ()), *other.said.get(name, ())))) for name in names

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Any, ClassVar
 
 from roofline.errors import InputError, suggest
@@ -263,11 +262,6 @@ class ForEach(RowReduction):
 def bin_edges(bins: Any) -> Any:
     """The least number of each bin: its bits, the rest zero. Bins of names have none."""
     return (np.asarray(bins, dtype=np.int64) << _SHIFT).view(np.float64)
-
-
-def merged(reduction: RowReduction, states: Sequence[State]) -> State:
-    """Merge the states of several blocks."""
-    return reduce(reduction.merged, states)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ from roofline.hardware.machine import (
 from roofline.hardware.network import domain_of, links_inside_out, segment_over, switch_axes
 from roofline.quantity import in_a_row
 from roofline.signatures import either, spelled
-from roofline.sizes import Size, check, chip_counts, is_array, is_one, is_symbol, product
+from roofline.sizes import Size, check, chip_counts, grouped, is_array, is_one, is_symbol, product
 from roofline.statements import assume
 
 
@@ -322,12 +322,13 @@ def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[Slic
 
 def _cuts(taken: Mapping[str, Sequence[SliceAxis]], axes: Mapping[str, MeshAxis]) -> list[str]:
     """Say which axes of the slice are cut between mesh axes."""
-    parts: dict[str, list[str]] = {}
-    for name, pieces in taken.items():
+    parts = grouped(
+        (level.resource, f"{name} {axis.size}")
+        for name, pieces in taken.items()
         # an axis over slices has one segment more
-        for axis, level in zip(pieces, axes[name].segments, strict=False):
-            if axis.size != axis.whole:
-                parts.setdefault(level.resource, []).append(f"{name} {axis.size}")
+        for axis, level in zip(pieces, axes[name].segments, strict=False)
+        if axis.size != axis.whole
+    )
     return [
         f"{resource} is cut into {in_a_row(cut)}: none wraps around, and ways over other chips are not counted"
         for resource, cut in parts.items()

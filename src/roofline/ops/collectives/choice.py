@@ -50,6 +50,7 @@ from roofline.sizes import (
     TIE,
     Size,
     chip_counts,
+    grouped,
     is_array,
     is_symbol,
     maximum,
@@ -161,9 +162,7 @@ class Chooser:
         :data:`_MOST_TOGETHER`. There is no choice where one goes alone, or there are still more.
         """
         asked = {at: each for at, op in enumerate(ops) if (each := self.open_to(op)) is not None}
-        alike: dict[_Asked, list[int]] = {}
-        for at, each in asked.items():
-            alike.setdefault(each, []).append(at)
+        alike = grouped((each, at) for at, each in asked.items())
         for groups in ([(each, [at]) for at, each in asked.items()], list(alike.items())):
             if self.machine is None or len(asked) < 2:
                 break
