@@ -14,10 +14,10 @@ from functools import lru_cache
 from roofline.errors import InputError, did_you_mean, suggest
 
 _MODELS = "A shipped name, a hub id, a config.json or a folder that holds one, its fields, or a Model."
-_OPTIMIZERS = "Optimizer: adam (adamw), lion, momentum, sgd."
 
 #: What options of commands and parameters of functions mean, once for both. Conventions add what their fields say.
 MEANINGS = {
+    "machine": "The target.",
     "model": "A shipped name, a hub id, a config.json or a folder that holds one, or a Model.",
     "expression": "A line of the notation.",
     "sizes": "Sizes by name; named arguments are sizes too.",
@@ -123,7 +123,7 @@ MEANINGS = {
     "intensity": "Raw work: an arithmetic intensity.",
     "unfused": "Attention writes its scores and probabilities to memory.",
     "checkpoint": "What training keeps: none, selective, matmuls, full.",
-    "optimizer": _OPTIMIZERS,
+    "optimizer": "Optimizer: adam (adamw), lion, momentum, sgd.",
     "estimate": "Say what to expect too, by constants of a library's kernels.",
     "measured": "What it takes in reality (60us; of a model one step; of comm its busbw too): how far off the floor.",
     "library": "Whose kernels: vllm, trtllm, sglang.",
@@ -221,8 +221,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "prompt": "Tokens of each (default 1024, or the most it takes).",
         "context": "Tokens of a sequence whose keys and values are shown.",
     },
-    "nearest": {"machine": "The target."},
-    "network_limit": {"machine": "The target.", "phase": "prefill or decode."},
+    "network_limit": {"phase": "prefill or decode."},
     "outline": {"dtype": "Format of weights, activations, keys and values."},
     "plan": {
         "on": "Chips to choose from: h100,h200,b200 (default: those with a price).",
@@ -234,7 +233,6 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "view": "frontier, first-token.",
     },
     "plot": {"machines": "A machine, or several.", "bandwidths": "Roofline: coloured regions between two."},
-    "pool": {"machine": "The target."},
     "rows": {"most": "How many rows."},
     "run": {
         "on": "This machine as `roofline measure` wrote it: a machine file, or this (default).",
@@ -285,7 +283,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "algorithm": "Of the collectives (default: the fastest at each size).",
         "checkpoint": "none, selective, matmuls, full, hidden states kept a layer, or modules; a list compares.",
     },
-    "training_memory": {"tokens": "Tokens whose hidden states layers keep.", "optimizer": _OPTIMIZERS},
+    "training_memory": {"tokens": "Tokens whose hidden states layers keep."},
     "zones": {"dtype": "Format of the arithmetic."},
 }
 for _asked in ("bound", "comm", "llm", "scaling", "solve", "solve_dtypes", "solve_equal", "sweep", "trace", "train"):
