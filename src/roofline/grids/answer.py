@@ -384,12 +384,11 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
             columns[name] = columns[name] == 1
     whole = ("row", *(name for name in table.axes if table.axes[name].dtype.kind in "iu"))
     titles = {"top": "best by", "front": "front of"}
-    kind = reduction.name.partition("-")[0]
     by, of = ([reduction.by], reduction.of) if isinstance(reduction, ForEach) else ([], reduction)
-    title = f"{titles[kind]} {', '.join(of.columns)}"
+    title = f"{titles[of.word]} {', '.join(of.columns)}"
     title += f" for each {by[0]}" if by else ""
     mixed = [name for name in table.questions if name not in by]
-    if mixed and kind == "front":
+    if mixed and of.word == "front":
         title += f"; rows of every {in_a_row(mixed)} compete" + ("" if by else f", which front/{mixed[0]} keeps apart")
     return KeptTable(title, columns, whole)
 
