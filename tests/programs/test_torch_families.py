@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import jax
 import pytest
@@ -358,3 +359,17 @@ def test_complex_numbers_of_two_halves_are_four_bytes() -> None:
     found = trace(lambda x, y: x + y, "complex32[8]", "complex32[8]")
     assert (found.flops("all"), found.bytes()) == (2 * 8, 3 * 8 * 4)
     assert {key.dtype for op in found.ops for key in op.work} == {"fp16"}
+
+
+@pytest.mark.parametrize(("norm", "shape", "of_scale", "of_all"), [
+    (nn.LayerNorm(8), (10, 8), 2, 9), (nn.RMSNorm(8), (10, 8), 4, 9), (nn.GroupNorm(2, 4), (3, 4, 5, 5), 2, 9),
+    (nn.BatchNorm2d(4), (3, 4, 5, 5), 2, 9), (nn.BatchNorm2d(4).eval(), (3, 4, 5, 5), 2, 3),
+    (nn.LayerNorm(8, elementwise_affine=False), (10, 8), None, 7),
+])  # fmt: skip
+def test_the_gradient_of_a_norm_counts_what_is_asked_for(norm: Any, shape: Any, of_scale: Any, of_all: int) -> None:
+    """No input's gradient as of a first layer, and with stored statistics no sums over them."""
+    size, given = torch.Size(shape).numel(), f"fp32{list(shape)}"
+    for asked, each in ((False, of_scale), (True, of_all)):
+        if each is not None:
+            traced = trace(norm, given, backward=True, input_gradients=asked)
+            assert [op.work.total("flops") for op in traced.ops if op.phase == "backward"] == [each * size]

@@ -219,8 +219,8 @@ class Cost(NamedTuple):
     roots: int
 
 
-#: FLOPs for each element of the gradient of a norm: Σ g·x̂, Σ g, the gradient of x (5), of scale and shift (2).
-BACKWARD_PER_ELEMENT = 9
+#: FLOPs for each element of the gradient of a norm: of its input, and of its scale or its shift.
+BACKWARD = {"layer_norm": (7, 1), "rms_norm": (5, 4), "batch_norm": (1, 1)}
 
 COSTS: dict[str, Cost] = {
     "layer_norm": Cost(5, 2, 1),
@@ -276,10 +276,25 @@ def norm(
 
 
 def norm_backward(
-    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size, compute: str | None = None
-) -> Op:
-    """The gradient of a norm, of its scale and of its shift: :data:`BACKWARD_PER_ELEMENT` FLOPs an element."""
-    flops = BACKWARD_PER_ELEMENT * elements
+    function: str, name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size,
+    compute: str | None = None,
+) -> Op:  # fmt: skip
+    """The gradient of a norm, of its scale and of its shift, those of them that are written.
+
+    ::
+
+        layer_norm   7·elements    Σ g and Σ g·x of each row, a·g − b·x − c; 1 more for a scale and for a shift
+        rms_norm     5·elements    Σ g·x of each row, a·g − b·x; 4 more for a scale, Σ g·a·x
+        batch_norm   1·elements    stored statistics: a·g; 1 more for a scale and for a shift
+
+    >>> g, scale = Tensor("g", (8, 64), "fp32"), Tensor("s", (64,), "fp32")
+    >>> for made in ([g, scale], [scale]):
+    ...     print(norm_backward("layer_norm", "backward", [g], made, elements=512).work.total("flops"))
+    4096
+    512
+    """
+    of_input, of_others = BACKWARD[function]
+    flops = sum(of_input if tensor.dims == reads[0].dims else of_others for tensor in writes) * elements
     return vector(name, "norm", reads, writes, flops=flops, elements=elements, one_each=elements, compute=compute)
 
 

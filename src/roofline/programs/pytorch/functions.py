@@ -297,7 +297,7 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in (*grads, *saved)]
         writes = [recorder.wrote(t) for t in made]
-        return pricing.norm_backward("rms_norm_backward", reads, writes, elements=x.numel())
+        return pricing.norm_backward("rms_norm", "rms_norm_backward", reads, writes, elements=x.numel())
 
     whole = WholeOperation([(x.shape, x.dtype)], lambda outs: price(called(outs)), backward, called)
     return run_whole(recorder, whole, tensors)[0]

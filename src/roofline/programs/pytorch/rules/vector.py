@@ -345,7 +345,8 @@ def norm_backward(call: Call) -> Priced:
     compute = arithmetic([*call.reads[:1], *call.writes])
     reads = tuple(tensor for tensor in call.reads if tensor not in spare)
     elements = call.operands(0)[0].elements
-    return pricing.norm_backward(call.name, reads, call.writes, elements=elements, compute=compute)
+    function = "batch_norm" if is_stored else "rms_norm" if "rms" in call.name else "layer_norm"
+    return pricing.norm_backward(function, call.name, reads, call.writes, elements=elements, compute=compute)
 
 
 def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:
