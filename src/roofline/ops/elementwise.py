@@ -91,6 +91,8 @@ PER_ELEMENT: dict[str, PerElement] = {
     "from_host": PerElement(0, formula="its bytes come from the host's memory, over PCIe"),
 }
 
+QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequantise"].arithmetic
+
 #: Real FLOPs of one element where it is complex; other functions of complex numbers are not priced.
 COMPLEX: dict[str, PerElement] = {
     "add": PerElement(2),

@@ -361,10 +361,9 @@ def reduced_by_program(call: Call) -> Priced:
 @rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
 def scanned(call: Call) -> Priced:
     """A running value: n − 1 operations for each row of n."""
-    source = call.ins[0]
+    source, each = call.ins[0], 4 if call.name == "cumlogsumexp" else 1
     rows = exact_div(source.size, source.shape[call.params["axis"]])
-    flops = (4 if call.name == "cumlogsumexp" else 1) * (source.size - rows)
-    return call.vector("scan", flops, source.size, one_each=flops)
+    return pricing.scan(call.name, call.reads, call.writes, elements=source.size, rows=rows, each=each)
 
 
 @rule("sort")

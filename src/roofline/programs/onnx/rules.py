@@ -27,13 +27,13 @@ from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.ops.attention import AttentionSizes
 from roofline.ops.einsum import einsum_operations
-from roofline.ops.elementwise import PER_ELEMENT, PerElement
+from roofline.ops.elementwise import DEQUANTISE, PER_ELEMENT, QUANTISE, PerElement
 from roofline.ops.masks import FULL, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.ops.recurrent import CELLS
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
-from roofline.programs.pytorch.registry import OPTIMIZERS
+from roofline.programs.pytorch.registry import OPTIMIZERS, TAPS
 from roofline.programs.pytorch.rules.sequences import with_mask
 from roofline.programs.rule_table import compared
 from roofline.programs.tensor_parts import edges_of_places, once_each, part_name
@@ -166,7 +166,7 @@ def global_pool(call: Call) -> Priced:
 def resized(call: Call) -> Priced:
     """Mix neighbours: a multiply and an add for each, nothing for the nearest."""
     shape, out = call.shape(0), call.writes[0]
-    each = {"linear": 2, "cubic": 4}.get(call.get("mode"), 1)
+    each = TAPS.get(call.get("mode"), 1)
     taps = [each if a != b else 1 for a, b in zip(shape, out.dims, strict=True)]
     smooths = bool(call.get("antialias", 0)) and each > 1
     reach = pricing.smoothed_terms if smooths else pricing.reached_neighbours
@@ -450,8 +450,6 @@ _WINDOWS = {"HannWindow": 5, "HammingWindow": 5, "BlackmanWindow": 8}
 # Cosines over a window.
 rule(*_WINDOWS)(lambda call: call.for_each("elementwise", call.writes[0].elements, _WINDOWS[call.name], reads=()))
 
-QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequantise"].arithmetic
-
 
 @rule("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 def skip_norm(call: Call) -> Priced:
@@ -720,14 +718,11 @@ rule(
     "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
 )(lambda call: call.move(reads=(), note="the arithmetic of random numbers is not counted"))  # fmt: skip
 
-#: Elements mixed by a grid sample in one dimension.
-_TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
-
 
 @rule("GridSample")
 def sampled(call: Call) -> Priced:
     """Mix neighbours at stated places: a multiply and an add for each, nothing for the nearest."""
-    taps = _TAPS[call.get("mode", "linear")] ** (len(call.shape(0)) - 2)
+    taps = TAPS[call.get("mode", "linear")] ** (len(call.shape(0)) - 2)
     size = call.writes[0].elements
     reached = minimum(product(call.shape(0)), taps * size)
     return pricing.resample(call.name, call.reads, call.writes, taps=taps, elements=size, reached=reached)
@@ -935,8 +930,8 @@ def factorised(call: Call) -> Priced:
 def running(call: Call) -> Priced:
     """n − 1 additions or products for each row of n."""
     size = product(call.shape(0))
-    flops = size - exact_div(size, call.shape(0)[call.constant(1) or 0])
-    return call.vector("scan", flops, size, one_each=flops, reads=call.read(0))
+    rows = exact_div(size, call.shape(0)[call.constant(1) or 0])
+    return pricing.scan(call.name, call.read(0), call.writes, elements=size, rows=rows)
 
 
 @rule("TopK")

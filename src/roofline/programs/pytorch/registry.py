@@ -336,4 +336,4 @@ LOSSES: dict[str, tuple[int, int, str]] = {
 ATTENTION_BACKWARD = 5
 
 #: Elements of the input that one element of the result is mixed from, by dimension.
-TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "trilinear": 2, "bicubic": 4}
+TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "trilinear": 2, "cubic": 4, "bicubic": 4}

@@ -13,7 +13,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.ops import linear_algebra
-from roofline.ops.elementwise import PER_ELEMENT
+from roofline.ops.elementwise import DEQUANTISE, PER_ELEMENT, QUANTISE
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, pricing, rule
 from roofline.programs.pytorch.rules.windows import convolution, pool
@@ -274,9 +274,6 @@ def fourier(call: Call) -> Priced:
     n = product(whole.shape[d] for d in dims)
     rows = exact_div(whole.elements, maximum(1, n))
     return pricing.fourier(call.name.strip("_"), call.reads, call.writes, rows=rows, n=n, real=call.name != "_fft_c2c")
-
-
-QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequantise"].arithmetic
 
 
 def _beside(op: Op, call: Call, amount: Size) -> Op:
