@@ -100,6 +100,16 @@ class CallOfTensors(PricedCall):
         return tuple(replace(t, touched=minimum(amount, t.traffic_elements)) for t in reads)
 
 
+#: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by the name that all front ends have for them.
+NAMED_ALIKE = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "pow": "power", "tanh": "tanh", "exp": "exp",
+    "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "erf": "erf", "abs": "abs", "neg": "neg",
+    "reciprocal": "reciprocal", "sign": "sign", "floor": "floor", "ceil": "floor", "round": "round", "sinh": "exp",
+    "cosh": "exp", "tan": "sin", "asin": "sin", "acos": "cos", "atan": "sin", "acosh": "log", "asinh": "log",
+    "atanh": "log",
+}  # fmt: skip
+
+
 class RuleTable(Generic[Rule]):
     """Rules by the name of what they price, or by the function itself; importing ``package`` and its files fills it.
 

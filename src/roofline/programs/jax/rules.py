@@ -24,7 +24,7 @@ from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.jax.indices import gathered_part, picking, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, size_of
 from roofline.programs.regions import count_where, once
-from roofline.programs.rule_table import compared, levels_of
+from roofline.programs.rule_table import NAMED_ALIKE, compared, levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
 from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum, product
 from roofline.work import Op, Tensor
@@ -275,18 +275,15 @@ def _counted(call: Call, each: Size) -> Op:
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by JAX's name.
 NAMES = {
-    "add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "divide",
-    "max": "maximum", "min": "minimum", "pow": "power", "exp": "exp", "exp2": "exp", "expm1": "exp", "log": "log",
-    "log1p": "log", "log2": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "sqrt", "sin": "sin", "cos": "cos",
-    "tan": "sin", "asin": "sin", "acos": "cos", "atan": "sin", "atan2": "sin", "sinh": "exp", "cosh": "exp",
-    "tanh": "tanh", "asinh": "log", "acosh": "log", "atanh": "log", "logistic": "sigmoid", "erf": "erf", "erfc": "erf",
-    "erf_inv": "erf", "lgamma": "log", "digamma": "log", "bessel_i0e": "exp", "bessel_i1e": "exp",
-    "square": "square", "abs": "abs", "neg": "neg", "sign": "sign", "floor": "floor", "ceil": "floor",
-    "round": "round", "clamp": "clip", "select_n": "where", "eq": "compare", "ne": "compare", "lt": "compare",
+    **NAMED_ALIKE,
+    "add_any": "add", "rem": "divide", "max": "maximum", "min": "minimum", "exp2": "exp", "expm1": "exp",
+    "log1p": "log", "log2": "log", "rsqrt": "rsqrt", "cbrt": "sqrt", "atan2": "sin", "logistic": "sigmoid",
+    "erfc": "erf", "erf_inv": "erf", "lgamma": "log", "digamma": "log", "bessel_i0e": "exp", "bessel_i1e": "exp",
+    "square": "square", "clamp": "clip", "select_n": "where", "eq": "compare", "ne": "compare", "lt": "compare",
     "le": "compare", "gt": "compare", "ge": "compare", "eq_to": "compare", "lt_to": "compare", "le_to": "compare",
     "is_finite": "compare", "and": "add", "or": "add", "xor": "add", "not": "neg", "shift_left": "add",
     "shift_right_logical": "add", "shift_right_arithmetic": "add", "population_count": "add", "clz": "add",
-    "nextafter": "add", "mulhi": "multiply", "reduce_precision": "round", "reciprocal": "reciprocal",
+    "nextafter": "add", "mulhi": "multiply", "reduce_precision": "round",
 }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
 from roofline.programs.pytorch.registry import OPTIMIZERS, TAPS
 from roofline.programs.pytorch.rules.sequences import with_mask
-from roofline.programs.rule_table import compared
+from roofline.programs.rule_table import NAMED_ALIKE, compared
 from roofline.programs.tensor_parts import edges_of_places, once_each, part_name
 from roofline.sizes import Size, exact_div, floor_div, is_symbol, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
@@ -751,17 +751,14 @@ rule("Col2Im")(lambda call: call.for_each("resample", call.read(0)[0].elements, 
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name; exp(−α·x) costs what exp(−x) does.
 NAMES = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Mod": "divide", "Pow": "power",
-    "Where": "where", "Equal": "compare", "Less": "compare",
-    "Greater": "compare", "LessOrEqual": "compare", "GreaterOrEqual": "compare", "And": "add", "Or": "add",
-    "Xor": "add", "Not": "neg", "BitwiseAnd": "add", "BitwiseOr": "add", "BitwiseXor": "add", "BitwiseNot": "neg",
-    "BitShift": "add", "IsNaN": "compare", "IsInf": "compare", "Relu": "relu", "LeakyRelu": "leaky_relu",
-    "PRelu": "leaky_relu", "Clip": "clip", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log",
-    "Sqrt": "sqrt", "Sin": "sin", "Cos": "cos", "Tan": "sin", "Asin": "sin", "Acos": "cos", "Atan": "sin",
-    "Sinh": "exp", "Cosh": "exp", "Asinh": "log", "Acosh": "log", "Atanh": "log", "Erf": "erf", "Abs": "abs",
-    "Neg": "neg", "Reciprocal": "reciprocal", "Sign": "sign", "Floor": "floor", "Ceil": "floor", "Round": "round",
-    "Softplus": "softplus", "Mish": "mish", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Celu": "elu",
-    "ThresholdedRelu": "relu", "Swish": "silu", "SwiGLU": "swiglu", "QuickGelu": "silu", "Binarizer": "compare",
+    **{name.capitalize(): function for name, function in NAMED_ALIKE.items()},
+    "Mod": "divide", "Where": "where", "Equal": "compare", "Less": "compare", "Greater": "compare",
+    "LessOrEqual": "compare", "GreaterOrEqual": "compare", "And": "add", "Or": "add", "Xor": "add", "Not": "neg",
+    "BitwiseAnd": "add", "BitwiseOr": "add", "BitwiseXor": "add", "BitwiseNot": "neg", "BitShift": "add",
+    "IsNaN": "compare", "IsInf": "compare", "Relu": "relu", "LeakyRelu": "leaky_relu", "PRelu": "leaky_relu",
+    "Clip": "clip", "Sigmoid": "sigmoid", "Softplus": "softplus", "Mish": "mish", "HardSwish": "hardswish",
+    "Elu": "elu", "Selu": "elu", "Celu": "elu", "ThresholdedRelu": "relu", "Swish": "silu", "SwiGLU": "swiglu",
+    "QuickGelu": "silu", "Binarizer": "compare",
 }  # fmt: skip
 
 

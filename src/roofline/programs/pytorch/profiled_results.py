@@ -216,8 +216,9 @@ _COMPLEX = {"fp16": "complex32", "fp32": "complex64", "fp64": "complex128"}
 _PARTS = {both: real for real, both in _COMPLEX.items()}
 
 #: Functions that PyTorch itself calls pointwise, without a rule of their own: of one operand, and of two.
-_ALIKE = ("acosh", "asinh", "atanh", "bitwise_not", "deg2rad", "digamma", "frac", "i0", "lgamma", "logit", "nan_to_num",
-          "rad2deg", "softshrink")  # fmt: skip
+_ALIKE = (
+    "bitwise_not", "deg2rad", "digamma", "frac", "i0", "lgamma", "logit", "nan_to_num", "rad2deg", "softshrink",
+)  # fmt: skip
 _TESTS = ("isneginf", "isposinf", "logical_not", "signbit")
 _BITS = ("bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "fmax", "fmin", "gcd",
          "lcm", "logaddexp2", "logical_and", "logical_or", "logical_xor", "nextafter")  # fmt: skip

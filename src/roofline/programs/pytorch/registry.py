@@ -30,7 +30,7 @@ from roofline import dtypes
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple, dataclass
 from roofline.ops import pricing
-from roofline.programs.rule_table import Priced, PricedCall, RuleTable
+from roofline.programs.rule_table import NAMED_ALIKE, Priced, PricedCall, RuleTable
 from roofline.sizes import Size, maximum, product
 from roofline.work import Op, Tensor
 
@@ -226,21 +226,16 @@ def price(call: Call, *, pointwise: bool = False, reduction: bool = False) -> Pr
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by PyTorch's name.
 FUNCTIONS = {
-    "add": "add", "sub": "subtract", "rsub": "subtract", "mul": "multiply", "div": "divide", "maximum": "maximum",
-    "minimum": "minimum", "where": "where", "masked_fill": "where", "pow": "power", "relu": "relu",
-    "leaky_relu": "leaky_relu", "hardtanh": "clip", "gelu": "gelu", "sigmoid": "sigmoid", "silu": "silu",
-    "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos",
-    "erf": "erf", "square": "square", "abs": "abs", "neg": "neg", "reciprocal": "reciprocal", "sign": "sign",
-    "sgn": "sign", "floor": "floor", "ceil": "floor", "round": "round", "trunc": "round", "clamp": "clip",
+    **NAMED_ALIKE,
+    "rsub": "subtract", "maximum": "maximum", "minimum": "minimum", "where": "where", "masked_fill": "where",
+    "relu": "relu", "leaky_relu": "leaky_relu", "hardtanh": "clip", "gelu": "gelu", "sigmoid": "sigmoid",
+    "silu": "silu", "rsqrt": "rsqrt", "square": "square", "sgn": "sign", "trunc": "round", "clamp": "clip",
     "clamp_min": "maximum", "clamp_max": "minimum", "softplus": "softplus", "mish": "mish", "hardswish": "hardswish",
-    "elu": "elu", "expm1": "exp", "log1p": "log", "log2": "log", "log10": "log", "exp2": "exp", "sinh": "exp",
-    "cosh": "exp", "tan": "sin", "asin": "sin", "acos": "cos", "atan": "sin", "atan2": "sin", "erfc": "erf",
-    "erfinv": "erf",
-    "floor_divide": "divide", "remainder": "divide", "fmod": "divide", "isin": "compare", "eq": "compare",
-    "ne": "compare",
-    "lt": "compare", "le": "compare", "gt": "compare", "ge": "compare", "heaviside": "compare", "copysign": "abs",
-    "threshold": "relu", "relu6": "relu6", "quantize_per_tensor": "quantise", "quantize_per_channel": "quantise",
-    "dequantize": "dequantise",
+    "elu": "elu", "expm1": "exp", "log1p": "log", "log2": "log", "log10": "log", "exp2": "exp", "atan2": "sin",
+    "erfc": "erf", "erfinv": "erf", "floor_divide": "divide", "remainder": "divide", "fmod": "divide",
+    "isin": "compare", "eq": "compare", "ne": "compare", "lt": "compare", "le": "compare", "gt": "compare",
+    "ge": "compare", "heaviside": "compare", "copysign": "abs", "threshold": "relu", "relu6": "relu6",
+    "quantize_per_tensor": "quantise", "quantize_per_channel": "quantise", "dequantize": "dequantise",
 }  # fmt: skip
 
 #: FLOPs and transcendentals an element of what has no forward function of its own; the formula is stated.
