@@ -51,7 +51,14 @@ def matmul(call: Call) -> Priced:
         m, batch = m * product(a[:-2]), 1
     else:
         batch = product(call.writes[0].dims[:-2] if len(a) > 1 else call.writes[0].dims[:-1])
-    return pricing.contraction(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
+    op = pricing.contraction(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
+    return _rescaled(call, op, 6) if call.name == "QLinearMatMul" else op
+
+
+def _rescaled(call: Call, op: Op, scale: int) -> Op:
+    """A product of integers whose sums are brought to the scale of the result, or to floating point without one."""
+    each = QUANTISE if call.has(scale) else 1
+    return replace(op, reads=call.reads, work=op.work + Work.flops("vector", "fp32", each * op.writes[0].elements))
 
 
 def _turned(shape: tuple[Size, ...], transposed: int) -> tuple[Size, ...]:
@@ -95,7 +102,7 @@ def _convolved(call: Call) -> Op:
     call.share(weight[0], "group", 1)  # a kernel that the groups do not divide is an error
     counts = {"batch": x[0], "positions": product(slid), "groups": groups}
     sizes = pricing.ConvolutionSizes.of_kernel(weight, **counts, transposed=transposed)
-    return pricing.convolution(
+    op = pricing.convolution(
         call.name,
         (*call.read(0, place), *(call.read(added) if bias else ())),
         call.writes,
@@ -105,6 +112,7 @@ def _convolved(call: Call) -> Op:
         bias=call.writes[0].elements * (bias + _activated(call) + (call.name in _ADDING and call.has(3))),
         note="padded positions of a convolution are counted" if any(at.low for at in places) else "",
     )
+    return _rescaled(call, op, 6) if call.name == "QLinearConv" else op
 
 
 #: Convolutions to whose result a tensor is added.
@@ -550,8 +558,7 @@ def general(call: Call) -> Priced:
     """α·A·B + C in integers: A, scale, zero, B, scale, zero, C."""
     a, (m, n) = call.shape(0), call.writes[0].dims
     k = a[0] if call.get("transA") else a[1]
-    op = pricing.contraction(call.name, call.read(0, 3, 6), call.writes, m=m, n=n, k=k)
-    return replace(op, reads=call.reads)
+    return _rescaled(call, pricing.contraction(call.name, call.read(0, 3, 6), call.writes, m=m, n=n, k=k), 7)
 
 
 #: Functions between the layers of experts.
