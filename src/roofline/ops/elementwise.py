@@ -152,7 +152,7 @@ def power(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], exponent
     [8, 16, 8, 8, 8, 8]
     """
     if exponent is None or not float(exponent).is_integer():
-        return elementwise(_ROOTS.get(exponent, "power"), reads, writes, name=name)
+        return elementwise("power" if exponent is None else _ROOTS.get(exponent, "power"), reads, writes, name=name)
     times, size = abs(int(exponent)), product(writes[0].dims)
     counts = {"multiply": max(0, times.bit_length() + times.bit_count() - 2), "divide": int(exponent < 0)}
     each = sum((_of_complex(word, reads) or PER_ELEMENT[word]).flops * many for word, many in counts.items())

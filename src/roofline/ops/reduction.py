@@ -294,7 +294,8 @@ def norm_backward(
     512
     """
     of_input, of_others = BACKWARD[function]
-    flops = sum(of_input if tensor.dims == reads[0].dims else of_others for tensor in writes) * elements
+    has_input = bool(writes) and len(writes[0].dims) == len(reads[0].dims)  # which stands first
+    flops = (of_others * len(writes) + (of_input - of_others) * has_input) * elements
     return vector(name, "norm", reads, writes, flops=flops, elements=elements, one_each=elements, compute=compute)
 
 

@@ -120,7 +120,6 @@ _ADDING = ("FusedConv", "NhwcFusedConv")
 
 rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")(_convolved)
 rule("NhwcConv", "NhwcFusedConv")(lambda call: _convolved(_channels_second(call, 0, 1)))
-rule("NhwcMaxPool")(lambda call: pool(_channels_second(call, 0)))
 
 
 def _channels_second(call: Call, *places: int) -> Call:
@@ -509,6 +508,9 @@ def quantised(call: Call) -> Priced:
     cost = _QUANTISED[call.name]
     each = DEQUANTISE + cost.flops + QUANTISE
     return call.for_each("elementwise", call.writes[0].elements, each, cost.transcendentals)
+
+
+rule("NhwcMaxPool")(lambda call: pool(_channels_second(call, 0)))
 
 
 @rule("QLinearGlobalAveragePool", "QLinearAveragePool")

@@ -15,7 +15,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from math import prod
 from typing import Any
 from unittest import mock
@@ -326,8 +325,8 @@ def _pooled_in_a_row(
     """Pooling along one dimension as an image of one row: of open sizes PyTorch's own takes the numbers."""
     sizes = (kernel_size, stride or kernel_size, padding, dilation)
     single = [size if isinstance(size, int) else size[0] for size in sizes]
-    rows = [(beside, size) for beside, size in zip((1, 1, 0, 1), single, strict=True)]
-    return F.max_pool2d(x.unsqueeze(-2), *rows, ceil_mode=ceil_mode).squeeze(-2)
+    size, step, pad, apart = ((beside, own) for beside, own in zip((1, 1, 0, 1), single, strict=True))
+    return F.max_pool2d(x.unsqueeze(-2), size, step, pad, apart, ceil_mode=ceil_mode).squeeze(-2)
 
 
 @function(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
@@ -577,8 +576,6 @@ shape(
     "quantized.linear_relu_dynamic_fp16",
 )(lambda args, kwargs: args[0].new_empty((*args[0].shape[:-1], args[1].unpack()[0].shape[0])))  # fmt: skip
 
-shape("quantized.cat", "quantized.cat_relu")(lambda args, kwargs: torch.cat(list(args[0]), args[1]))
-
 # What the first matrix stores.
 shape("sparse_sampled_addmm")(lambda args, kwargs: args[0].clone())
 
@@ -636,16 +633,27 @@ def dense_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return torch.empty(dims, dtype=left.dtype, device="meta")
 
 
-def _averaged(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A mean of quantised numbers: the shape is that of floating point, the format that of what goes in."""
-    if args[0].dtype not in (torch.uint8, torch.int8):
+def _as_of_reals(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As large as of floating point, in the format of what goes in: integers that quantised tensors stand for."""
+    given = [leaf for leaf in tensors_in(args) if leaf.dtype in (torch.uint8, torch.int8)]
+    if not given:
         return NotImplemented
-    made = getattr(torch.ops.aten, name)(torch.empty(args[0].shape, device="meta"), *args[1:], **kwargs)
-    return torch.empty_like(made, dtype=args[0].dtype)
+    made = function(*map_tensors(args, lambda leaf: torch.empty(leaf.shape, device="meta")), **kwargs)
+    return torch.empty_like(made, dtype=given[0].dtype)
 
 
-for _name in ("mean", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"):
-    shape(_name)(partial(_averaged, _name))
+#: What functions of quantised tensors are of floating point, and how many of their first arguments that takes.
+_OF_REALS: dict[str, tuple[Any, int | None]] = {
+    **{name: (getattr(torch.ops.aten, name), None)
+       for name in ("mean", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")},
+    **dict.fromkeys(("quantized.cat", "quantized.cat_relu"), (torch.cat, 2)),
+    **dict.fromkeys(("quantized.add", "quantized.mul", "quantized.add_relu", "quantized.mul_relu"), (torch.add, 2)),
+    "quantized.matmul": (torch.matmul, 2), "quantized.max_pool1d": (torch.max_pool1d, None),
+    "quantized.max_pool2d": (torch.max_pool2d, None),
+}  # fmt: skip
+
+for _name, (_function, _many) in _OF_REALS.items():
+    shape(_name)(lambda args, kwargs, f=_function, n=_many: _as_of_reals(f, args[:n], {} if n else kwargs))
 
 #: The plain integers that quantised tensors stand for.
 _INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
@@ -667,28 +675,6 @@ def convolved(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     window = packed_window(pack)
     order = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
     made = torch.ops.aten.convolution(x, weight, None, *(window[word] for word in order))
-    return torch.empty_like(made, dtype=args[0].dtype)
-
-
-@shape("quantized.add", "quantized.mul", "quantized.add_relu", "quantized.mul_relu")
-def paired(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """As large as both together need."""
-    tensors = [item for item in args if isinstance(item, torch.Tensor)]
-    return tensors[0].new_empty(torch.broadcast_shapes(*(item.shape for item in tensors)))
-
-
-@shape("quantized.matmul")
-def product_of_two(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """As numpy.matmul."""
-    a, b = args[:2]
-    return a.new_empty((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
-
-
-@shape("quantized.max_pool1d", "quantized.max_pool2d")
-def pooled(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """As the pooling of floating point."""
-    x = torch.empty(args[0].shape, device="meta")
-    made = (torch.max_pool2d if len(args[1]) == 2 else torch.max_pool1d)(x, *args[1:])
     return torch.empty_like(made, dtype=args[0].dtype)
 
 

@@ -231,13 +231,13 @@ def resampled(call: Call) -> Priced:
     kind = call.name.split("upsample_")[1].split("_")[0]
     spatial = int(next(letter for letter in call.name if letter.isdigit()))
     each = TAPS[kind.rstrip("123d")]
-    ends = [operand.shape for operand in (call.operands(0)[0], call.results[0])][:: 1 if forward else -1]
-    taps = (*(1,) * (len(ends[0]) - spatial), *(each,) * spatial)
+    x, out = (operand.shape for operand in (call.operands(0)[0], call.results[0])[:: 1 if forward else -1])
+    taps = (*(1,) * (len(x) - spatial), *(each,) * spatial)
     facts = {"taps": each**spatial, "elements": size, "backward": not forward}
     if "_aa" in call.name:
-        facts["terms"] = pricing.smoothed_terms(*ends, taps)
+        facts["terms"] = pricing.smoothed_terms(x, out, taps)
     elif forward:
-        facts["reached"] = pricing.reached_neighbours(*ends, taps)
+        facts["reached"] = pricing.reached_neighbours(x, out, taps)
     return pricing.resample(call.name, call.reads, call.writes, **facts)
 
 
