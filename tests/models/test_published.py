@@ -81,15 +81,6 @@ def test_cross_attention_is_a_gap(field: str) -> None:
     assert not load(small("llama", **{field: False})).gaps
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("enable_bias", False), ("layer_norm_elementwise_affine", False), ("_remove_final_layer_norm", True)],
-)
-def test_what_opt_leaves_away_is_refused(field: str, value: bool) -> None:
-    with pytest.raises(InputError, match=f"{field} of .* is {value}; it is read only as {not value}"):
-        load(small("opt", ffn_dim=48, head_dim=..., num_key_value_heads=..., **{field: value}))
-
-
 def test_bitnet_packs_four_weights_a_byte() -> None:
     model = load(PUBLISHED["bitnet-b1.58-2b-4t"])
     layer = 2560 * (2560 * 2 + 2 * 640) + 3 * 2560 * 6912
@@ -241,7 +232,33 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
               qk_nope_head_dim=64, qk_rope_head_dim=32, scale_emb=12, tie_word_embeddings=True),
         4073875968,
     ),
+    "minicpm-moe-8x2b": (
+        sizes("minicpm", 2304, 40, 36, 5760, 122753, num_key_value_heads=36, num_experts=8, num_experts_per_tok=2),
+        13873291776,
+    ),
     "minicpm-2b": (sizes("minicpm", 2304, 40, 36, 5760, 122753, num_key_value_heads=36, scale_emb=12), 2724880896),
+    "galactica-6.7b": (
+        {"model_type": "opt", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "ffn_dim": 16384,
+         "vocab_size": 50000, "enable_bias": False, "layer_norm_elementwise_affine": False, "learned_embeddings": True,
+         "activation_function": "gelu"},
+        6655647744,
+    ),
+    "fuyu-8b": (  # transformers counts its matrix of patches too
+        sizes("fuyu", 4096, 36, 64, 16384, 262144, patch_size=30, num_channels=3, text_model_type="persimmon",
+              hidden_act="relu2", **_UNTIED),
+        9408238592,
+    ),
+    "phi-2 as first published": (
+        {"model_type": "phi-msft", "n_embd": 2560, "n_head": 32, "n_head_kv": None, "n_inner": None, "n_layer": 32,
+         "n_positions": 2048, "rotary_dim": 32, "vocab_size": 51200, "activation_function": "gelu_new", **_UNTIED},
+        2779683840,
+    ),
+    "grok-2": (
+        sizes("git", 8192, 64, 64, 32768, 131072, num_key_value_heads=8, head_dim=128, moe_intermediate_size=16384,
+              num_local_experts=8, num_experts_per_tok=2, residual_moe=True, sliding_window_size=-1,
+              final_logit_softcapping=50, architectures=["Grok1ForCausalLM"]),
+        269515497472,
+    ),
     "internlm-7b": (sizes("internlm", 4096, 32, 32, 11008, 103168, bias=True, **_UNTIED), 7321948160),
     "minimax-m2": (
         sizes("minimax_m2", 3072, 62, 48, 1536, 200064, num_key_value_heads=8, head_dim=128, num_local_experts=256,
@@ -414,6 +431,18 @@ def test_an_empty_list_of_layers_without_rotation_is_the_usual_one() -> None:
     experts = {"num_local_experts": 4, "num_experts_per_tok": 1, "attention_chunk_size": 8, "num_hidden_layers": 4}
     listed, left = (load(small("llama4_text", **experts, no_rope_layers=each)).layers for each in ([1, 1, 1, 0], []))
     assert listed == left
+
+
+def test_grok_2_activates_what_was_published() -> None:
+    """115B of a token; the type alone is that of another model."""
+    assert load(PUBLIC["grok-2"][0]).active_parameters == 114896674816
+    with pytest.raises(InputError, match="model_type 'git' of toy is read as Grok 2 alone; residual_moe is true"):
+        load(small("git"), name="toy")
+
+
+def test_opt_without_its_last_norm() -> None:
+    whole = small("opt", ffn_dim=48, head_dim=..., num_key_value_heads=...)
+    assert load(whole).parameters - load({**whole, "_remove_final_layer_norm": True}).parameters == 2 * 64
 
 
 def test_ling_activates_what_its_report_says() -> None:

@@ -340,8 +340,8 @@ def rotary_part(parts: int) -> Callable[[Fields, DecoderSizes], int]:
     """One of so many parts of each head is rotated where the configuration says nothing."""
 
     def rotary(fields: Fields, shape: DecoderSizes) -> int:
-        said = fields.get("partial_rotary_factor") is not None or fields.get("rope_parameters") is not None
-        return shape.rotary if said else shape.head // parts
+        names = "partial_rotary_factor", "rope_parameters", "rotary_dim"
+        return shape.rotary if any(fields.get(name) is not None for name in names) else shape.head // parts
 
     return rotary
 
@@ -511,7 +511,7 @@ class Decoder:
     prepare: Callable[[Fields], Fields] = lambda fields: fields
     renames: Mapping[str, str] = field(default_factory=dict)
     norm: tuple[str, Flag] | Callable[[Fields], tuple[str, Flag]] = ("rms_norm", False)
-    scaled: bool = True
+    scaled: Flag = True
     order: str = "before"
     norms: tuple[str, ...] = USUAL_NORMS
     arrange: Callable[[Fields], Arrangement] | None = None
@@ -578,7 +578,7 @@ def read(row: Decoder, fields: Fields) -> Model:
     if row.predicts:
         extra = made[-1] if row.predicted == "last" else layers.layer(row.predicted, row.routing is not None, -1)
         more = prediction(shape.width, [extra] * fields.layers(*row.predicts, default=0))
-    if not row.scaled:
+    if not layers.scaled:
         more["after"] = (layers.norm(row.last_norm),)
     if not (row.causal and row.cached):
         more |= {"causal": False, "head": False}
@@ -599,7 +599,7 @@ class _Layers:
         self.row, self.fields, self.shape = row, fields, shape
         self.act = activation(fields, *row.act_fields, default=row.act)
         function, shift = row.norm(fields) if callable(row.norm) else row.norm
-        self.function = function, flag(fields, shift)
+        self.function, self.scaled = (function, flag(fields, shift)), flag(fields, row.scaled)
         self.order, self.names = row.arrange(fields) if row.arrange else (row.order, row.norms)
         bias = flag(fields, row.bias)
         self.attention: dict[str, Any] = {
@@ -662,7 +662,7 @@ class _Layers:
 
     def norm(self, name: str, restarts: bool = False) -> Norm:
         """A norm of the type's kind."""
-        return Norm(name, self.shape.width, *self.function, restarts, self.row.scaled)
+        return Norm(name, self.shape.width, *self.function, restarts, self.scaled)
 
     def dense(self) -> Mlp:
         """The MLP of layers without experts."""

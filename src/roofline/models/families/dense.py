@@ -54,6 +54,11 @@ _TO_4H = ("", "dense_h_to_4h", "dense_4h_to_h")
 _DENSE_OUT = ("q_proj", "k_proj", "v_proj", "dense")
 _OUT_PROJ = ("q_proj", "k_proj", "v_proj", "out_proj")
 
+#: Experts of types that mostly have none, as wide as an MLP (MiniCPM-MoE-8x2B).
+_WHERE_COUNTED = Routing(
+    experts=("num_experts",), hidden=("intermediate_size",), shared_count=0, when=lambda fields: "num_experts" in fields
+)  # fmt: skip
+
 LLAMA = Decoder(
     out_bias=("attention_out_bias", ("attention_bias", False)), act_fields=("hidden_activation", "hidden_act"),
     kinds=switched(), rotates=decoder.by_list, predicts=("num_nextn_predict_layers",),
@@ -188,7 +193,7 @@ add({
         LLAMA, renames={"ffn_hidden_size": "intermediate_size"}, bias=False, out_bias=True, mlp_bias=False,
         down_bias=True,
     ),
-    "minicpm": replace(LLAMA, tied=True),
+    "minicpm": replace(LLAMA, tied=True, routing=_WHERE_COUNTED),
     "internlm3": replace(LLAMA, renames={"qkv_bias": "attention_bias", "bias": "mlp_bias"}),
 })  # fmt: skip
 
@@ -260,7 +265,20 @@ def _fewer_said(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     return {"vocabulary": said, "before": rows_beyond_the_head(shape.width, shape.vocabulary - said)}
 
 
+def _patches(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Fuyu's pictures are rows of patches, each through one matrix to a token: no tower."""
+    fields.ignore("image_size", "text_model_type")
+    colours = fields.size("num_channels", default=3) * fields.size("patch_size", default=30) ** 2
+    matrix = IdleBlocks("", (Linear("vision_embed_tokens", colours, shape.width),))
+    return {"before": (matrix,), "notes": ("the matrix of patches of pictures is in memory and not run",)}
+
+
 _UNGATED = Decoder(gated=False, mlp_names=_TWO, act="relu2")
+_PERSIMMON = replace(
+    _UNGATED, norm=_SHIFTED, bias=True, projections=_DENSE_OUT, rotary=rotary_part(2), qk_norm="head",
+    qk_switch=("qk_layernorm", True), qk_function="layer_norm", qk_shift=True, mlp_bias=True, mlp_names=_TO_4H,
+    last_norm="final_layernorm",
+)  # fmt: skip
 
 add({
     "arcee": _UNGATED,
@@ -278,11 +296,8 @@ add({
         _UNGATED, scaled=False, qk_norm="plain", mlp_names=_FC, mlp_bias=False,
         ends=lambda fields, shape: {"before": (Norm("norm", shape.width, restarts=True, scaled=False),)},
     ),
-    "persimmon": replace(
-        _UNGATED, norm=_SHIFTED, bias=True, projections=_DENSE_OUT, rotary=rotary_part(2), qk_norm="head",
-        qk_switch=("qk_layernorm", True), qk_function="layer_norm", qk_shift=True, mlp_bias=True, mlp_names=_TO_4H,
-        last_norm="final_layernorm",
-    ),
+    "persimmon": _PERSIMMON,
+    "fuyu": replace(_PERSIMMON, ends=_patches),
 })  # fmt: skip
 
 _REMOTE = Decoder(bias=("bias", False), mlp_bias=False, act_fields=("hidden_act", "activation_function"))
@@ -374,11 +389,13 @@ add({
         act_fields=("activation_function",), act="gelu_new", last_norm="ln_f", prefix="transformer.", embedding="wte",
         head_bias=True,
     ),
-    "phi": Decoder(
-        norm=_SHIFTED, order="beside", norms=("input_layernorm",), projections=_DENSE_OUT, bias=True,
-        rotary=rotary_part(2), qk_norm="head", qk_switch=("qk_layernorm", False), qk_function="layer_norm",
-        qk_shift=True, gated=False, mlp_bias=True, mlp_names=_FC, act="gelu_new", last_norm="final_layernorm",
-        head_bias=True,
+    # phi-msft: the names of its own first code
+    "phi phi-msft": Decoder(
+        renames={"n_head_kv": "num_key_value_heads"}, norm=_SHIFTED, order="beside", norms=("input_layernorm",),
+        projections=_DENSE_OUT, bias=True, rotary=rotary_part(2), qk_norm="head", qk_switch=("qk_layernorm", False),
+        qk_function="layer_norm", qk_shift=True, gated=False, mlp_bias=True, mlp_names=_FC,
+        hidden=("intermediate_size", "n_inner"), hidden_times=4, act_fields=("hidden_act", "activation_function"),
+        act="gelu_new", last_norm="final_layernorm", head_bias=True,
     ),
     "falcon": Decoder(
         norm=_SHIFTED, arrange=_falcon_order, attention="self_attention", bias=("bias", False), kv_heads=_falcon_heads,
@@ -430,11 +447,6 @@ def _mpt(fields: Fields) -> Fields:
     return fields.with_values(n_inner=fields.size("expansion_ratio", default=4) * width)
 
 
-def _opt(fields: Fields) -> Fields:
-    fields.refuse_other(enable_bias=True, layer_norm_elementwise_affine=True, _remove_final_layer_norm=False)
-    return fields
-
-
 def _first_gpt(fields: Fields) -> Fields:
     said = fields.text("afn") or "gelu"
     return fields.with_values(afn="gelu_new" if said == "gelu" else said)
@@ -460,8 +472,10 @@ def _opt_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     width, rows = shape.width, fields.size("max_position_embeddings", default=2048)
     table = fields.size("word_embed_proj_dim", default=width)
     before: tuple[Block, ...] = (PositionEmbedding("embed_positions", rows + 2, width),)
-    first = fields.flag("do_layer_norm_before", True)
-    after: tuple[Block, ...] = (Norm("final_layer_norm", width, *_SHIFTED),) if first else ()
+    first = fields.flag("do_layer_norm_before", True) and not fields.flag("_remove_final_layer_norm", False)
+    trained = fields.flag("layer_norm_elementwise_affine", True)
+    last = Norm("final_layer_norm", width, "layer_norm", trained, scaled=trained)
+    after: tuple[Block, ...] = (last,) if first else ()
     if table != width:
         before = (Linear("project_in", table, width, bias=False), *before)
         after = (*after, Linear("project_out", width, table, bias=False))
@@ -469,6 +483,7 @@ def _opt_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
 
 
 _OPT_NORMS = ("self_attn_layer_norm", "final_layer_norm")
+_AFFINE = ("layer_norm_elementwise_affine", True)
 _BIOGPT = replace(
     _GPT2, norms=_OPT_NORMS, attention="self_attn", projections=_OUT_PROJ,
     mlp_names=_FC, hidden=("intermediate_size",), hidden_times=None, act_fields=("hidden_act",), act="gelu",
@@ -521,7 +536,8 @@ add({
         ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     "opt": replace(
-        _GPT2, prepare=_opt, attention="self_attn", projections=_OUT_PROJ, mlp_names=_FC, hidden=("ffn_dim",),
+        _GPT2, norm=("layer_norm", _AFFINE), scaled=_AFFINE, bias=("enable_bias", True), attention="self_attn",
+        projections=_OUT_PROJ, mlp_bias=("enable_bias", True), mlp_names=_FC, hidden=("ffn_dim",),
         arrange=arranged("do_layer_norm_before", True, ("before", _OPT_NORMS), ("behind", _OPT_NORMS)),
         hidden_times=None, act="relu", prefix="model.decoder.", embedding="embed_tokens", ends=_opt_ends,
     ),

@@ -86,6 +86,20 @@ def _dbrx(fields: Fields) -> Fields:
     )
 
 
+def _second_grok(fields: Fields) -> Fields:
+    """Grok 2, whose type is published as ``git``: an MLP that every token uses stands beside its experts."""
+    if not fields.flag("residual_moe", False):
+        wrong = f"model_type 'git' of {fields.name} is read as Grok 2 alone"
+        raise InputError(wrong, hint="residual_moe is true there; Microsoft's GIT is not modelled")
+    return fields
+
+
+_GROK = replace(
+    _NO_BIAS, order="around", norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
+    attention="attn", act_fields=(), act="gelu",
+)  # fmt: skip
+
+
 def _arctic(fields: Fields) -> Fields:
     """Only the form of the published checkpoint: an MLP and experts side by side."""
     if not (fields.flag("use_residual", True) and fields.flag("parallel_attn_mlp_res", False)):
@@ -169,10 +183,15 @@ add({
         prefix="transformer.", embedding="wte", ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     "grok-1": replace(
-        _NO_BIAS, order="around", norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
-        attention="attn", act_fields=(), act="gelu",
+        _GROK, tied=True,
         routing=Routing(module="moe_block", experts=("num_experts",), hidden=("intermediate_size",), shared_count=0),
-        tied=True,
+    ),
+    "git": replace(
+        _GROK, prepare=_second_grok,
+        routing=replace(
+            _LOCAL, hidden=("moe_intermediate_size",), shared_width=("intermediate_size",), shared_count=1,
+            names=("gate", "experts", "mlp"),
+        ),
     ),
     "arctic": replace(
         _NO_BIAS, prepare=_arctic, order="residual mlp",
