@@ -81,6 +81,8 @@ GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
         ({"quant_method": "mxfp8", "ignored_layers": ["lm_head"]}, EIGHT + EIGHT // 32, "fp8"),
         ({"quant_method": "fouroversix", "dtype": "mxfp4"}, FOUR + EIGHT // 32, "fp4"),
         ({"quant_method": "metal", "bits": 4, "group_size": 64}, FOUR + 2 * 2 * ROWS * 8, ""),
+        ({"bits": 8, "group_size": 32}, EIGHT + 2 * 2 * ROWS * 16, ""),  # MLX
+        ({"bits": 4, "group_size": 16, "mode": "nvfp4"}, FOUR + EIGHT // 16, ""),
         (auto_round(4, "mx_fp_rceil", act_bits=4), FOUR + EIGHT // 32, "fp4"),
         (auto_round(4, "nv_fp"), FOUR + EIGHT // 16, ""),
         (auto_round(8, "mx_fp", act_bits=8), EIGHT + EIGHT // 32, "fp8"),
@@ -206,6 +208,7 @@ def test_keys_and_values_that_quark_quantises() -> None:
         ({**aqlm(1, 16), "in_group_size": [[1]], "out_group_size": 2**31}, "in_group_size of AQLM: .* is not underst"),
         ({"quant_method": "fouroversix", "dtype": "fp8"}, "weights of Four Over Six: 'fp8' is not understood"),
         ({"quant_method": "metal", "bits": 3}, "^bits of Metal: 3 is not understood; known are: 8, 4, 2$"),
+        ({"bits": 4, "group_size": 64, "mode": "nf4"}, "^a mode of MLX: 'nf4' is not understood; did you mean"),
         (auto_round(6, "mx_fp"), "^weights of auto-round: 'mxfp6' is not understood; did you mean 'mxfp8'"),
         ({"quant_method": "vptq"}, "^quantisation method 'vptq' is not understood; methods are: fp8, mxfp8, compr"),
         ({"quant_method": "quark"}, "the quark section says no format of weights"),
@@ -216,3 +219,16 @@ def test_keys_and_values_that_quark_quantises() -> None:
 def test_messages(section: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_quantisation(section)
+
+
+@pytest.mark.parametrize("section", ["quantization", "quantization_config"])
+def test_mlx_stores_tables_and_head_as_well(section: str) -> None:
+    """The file of mlx-community's Llama 3.1 8B in 4 bits has 4.52 GB; older files have the first name alone."""
+    fields = {
+        "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "tie_word_embeddings": False,
+    }  # fmt: skip
+    model = load({**fields, section: {"group_size": 64, "bits": 4}})
+    norms = 65 * 4096
+    assert model.weight_bytes() == (model.parameters - norms) * 9 // 16 + 2 * norms == 4517404672
+    assert model.gaps == ()

@@ -183,7 +183,8 @@ def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     fields.ignore_inert()
     model = _without_head(reader_for(fields)(fields), fields)
     text = language_part(fields) or {}
-    section = data.get("quantization_config") or text.get("quantization_config")
+    of_mlx = fields.get("quantization") if isinstance(data.get("quantization"), Mapping) else None
+    section = data.get("quantization_config") or text.get("quantization_config") or of_mlx
     expert = data.get("expert_dtype")
     quantisation = None
     if isinstance(section, Mapping) and section:

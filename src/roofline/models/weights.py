@@ -11,7 +11,7 @@ The ``quantization_config`` of a ``config.json`` says which modules are stored i
 Understood are ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt``
 (its algorithms but ``NVFP4_SVD``, mixed by layer too), ``mxfp4``, ``mxfp8``, ``nvfp4``, ``fouroversix``, ``gptq``,
 ``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4 bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``,
-``quanto``, ``eetq``, ``aqlm``, ``metal``, and SGLang's ``w8a8_int8``, ``w8a8_fp8`` and ``blockwise_int8``. Anything
+``quanto``, ``eetq``, ``aqlm``, ``metal``, MLX's without a name, and SGLang's ``w8a8_int8``, ``w8a8_fp8`` and ``blockwise_int8``. Anything
 else is an error that lists them.
 
 >>> found = read_quantisation({"quant_method": "fp8", "weight_block_size": [128, 128]})
@@ -277,6 +277,8 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
     method = section.get("quant_method") or ("modelopt" if "quant_algo" in section else None)
     if method is None and (section.get("load_in_4bit") or section.get("load_in_8bit")):
         method = "bitsandbytes"
+    if method is None and {"bits", "group_size"} <= section.keys():
+        method = "mlx"
     section = {**section, "expert_dtype": section.get("expert_dtype") or expert_dtype}
     if section.get("quant_algo") and method == "fp8":
         method = "modelopt"
@@ -609,6 +611,31 @@ def _metal(section: Section) -> Storage:
     return Storage(f"int{bits}", "fp16", (1, section.get("group_size", 64)), zero="fp16")
 
 
+def _mlx(section: Section) -> Quantisation:
+    """MLX, whose sections name no method: tables and head as well, unless a module has a format of its own, or none.
+
+    >>> found = read_quantisation({"bits": 4, "group_size": 64, "model.embed_tokens": {"bits": 8}, "lm_head": False})
+    >>> paths = (("model.embed_tokens", "embedding"), ("lm_head", "head"), ("model.layers.0.mlp.up_proj", "linear"))
+    >>> [getattr(found.storage(*each), "dtype", None) for each in paths]
+    ['int8', None, 'int4']
+
+    Source: ``quantize_model`` of mlx-lm.
+    """
+
+    def storage(own: Section) -> Storage:
+        mode = own.get("mode") or "affine"
+        _check_known(mode, ("affine", "mxfp4", "mxfp8", "nvfp4"), "a mode of MLX")
+        return _metal(own) if mode == "affine" else Storage(mode)
+
+    default = storage(section)
+    own = {path: each for path, each in section.items() if isinstance(each, Mapping | bool)}
+    listed = [
+        (modules([path]), storage({**section, **each}) if isinstance(each, Mapping) else default if each else None)
+        for path, each in own.items()
+    ]
+    return Quantisation("mlx", default, listed=(*listed, (modules(["*"]), default)))
+
+
 def _torchao(section: Section) -> Quantisation:
     """One format for every matrix, or formats by module; older sections name the function in place of its class."""
     kind = section.get("quant_type")
@@ -773,6 +800,7 @@ _METHODS: dict[str, Callable[[Section], Quantisation]] = {
         "mxfp4", None, Storage("mxfp4"), kept=modules(section.get(_NOT_CONVERTED) or [], _BETWEEN_DOTS)
     ),
     "hqq": _hqq,
+    "mlx": _mlx,
     **dict.fromkeys(("gptq", "awq", "auto-round", "intel/auto-round"), _integers),
     "torchao": _torchao,
     "quark": _quark,
