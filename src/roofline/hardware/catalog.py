@@ -542,10 +542,12 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
     own = {normalise(key): key for layer in layers for key in (*layer.chips, *layer.systems)}
     own |= {squashed: key for squashed, key in read_index().system_aliases.items() if squashed not in own}
     squashed, every = normalise(name), [*own, *read_index().aliases]
-    begin = re.match(r"[a-z]{2,}", squashed)
-    alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
+    begin = re.match(r"[a-z]*", squashed)
+    alike = [alias for alias in every if (alias.startswith(begin[0]) if begin and begin[0] else alias[0].isdigit())]
     least = 0.6 if re.search(r"\d", squashed) else 0.7
     near = did_you_mean(squashed, alike) or did_you_mean(squashed, every, least=least)
+    if near is None or not near.startswith(squashed):  # a chip of which something more is said comes first
+        near = max((a for a in alike if len(a) > 3 and squashed.startswith(a)), key=len, default=near)
     family, called = chips_of_family(squashed), chips_called(name)
     if squashed in _HERE:
         measured = either("`roofline measure`", "`roofline measure` in a terminal")
