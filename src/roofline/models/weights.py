@@ -11,8 +11,8 @@ The ``quantization_config`` of a ``config.json`` says which modules are stored i
 Understood are ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt``
 (its algorithms but ``NVFP4_SVD``, mixed by layer too), ``mxfp4``, ``mxfp8``, ``nvfp4``, ``fouroversix``, ``gptq``,
 ``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4 bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``,
-``quanto``, ``eetq``, ``aqlm``, ``metal``, MLX's without a name, and SGLang's ``w8a8_int8``, ``w8a8_fp8`` and ``blockwise_int8``. Anything
-else is an error that lists them.
+``quanto``, ``eetq``, ``aqlm``, ``metal``, MLX's without a name, and SGLang's ``w8a8_int8``, ``w8a8_fp8`` and
+``blockwise_int8``. Anything else is an error that lists them.
 
 >>> found = read_quantisation({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
