@@ -153,7 +153,7 @@ def test_a_plan_serves_adapters_blocks_and_weights_of_the_host() -> None:
     rank, layers = 16 * 2 * 32 * (4 * 4096 + 2 * (4096 + 1024) + 3 * (4096 + 14336)), 4 * 218112000 * 2
     found, times = most(lora=16, adapters=8)
     assert (found - plain, times.sequence) == (8 * rank, before.sequence)
-    one = serve_bound("llama-3-8b", "decode", on="h100", batch=64, context=1099, lora=16, adapters=8)
+    one = serve_bound("llama-3-8b", "decode", on="h100", batch=64, context=1098, lora=16, adapters=8)
     assert times.step[64] == pytest.approx(one.lower, rel=1e-12)
     assert most(kv_block=100)[1].sequence == 1100 * 131072
     found, times = most(host_layers=4)

@@ -97,8 +97,11 @@ class Load:
 
     @property
     def mean_context(self) -> int:
-        """Tokens of a sequence at a decode step, on average: of answers of any length, the age is a whole answer."""
-        grown = (self.output - 1) * (1.0 if LENGTHS[self.lengths] else 0.5)
+        """Tokens in the cache at a decode step, on average: the prompt, and of answers of any length a whole answer.
+
+        An answer's first token is prefill's, and enters the cache in the first decode step, behind what that reads.
+        """
+        grown = max(self.output - 2, 0) * (1.0 if LENGTHS[self.lengths] else 0.5)
         return self.prompt + int(grown)
 
     @property

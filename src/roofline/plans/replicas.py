@@ -8,7 +8,7 @@
 ['h100 bf16', 'h100 fp8', 'h100 fp8 kv fp8', 'h100:2 tensor 2 bf16']
 >>> times = unloaded(asked, replicas(asked)[0])
 >>> times.most, round(float(times.step[64]) * 1e3, 2), round(times.prompt * 1e3, 1), times.prompt_bound_by
-(399, 7.37, 14.7, 'tensor')
+(399, 7.36, 14.7, 'tensor')
 
 This is the one place where a plan asks for times of steps.
 
