@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from roofline.cli import main
 from roofline.errors import InputError, SizeError
 from roofline.models import load, serve, serve_bound, serve_table
+from roofline.models.parallelism.schedules import any_number
 from roofline.models.serving.bound import Pipelined, _ended, _steady
-from tests.strategies import some
+from tests.strategies import for_each, some
 
 TIMES = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 
@@ -67,9 +69,54 @@ def staged(name: str, phase: str, **options: Any) -> Pipelined:
 
 OPTIONS: dict[str, Any] = {"on": "h100:8", "tensor": 2, "batch": 32}
 
+MODELS = ("llama-3-70b", "llama-3-8b", "gpt-2", "qwen3-30b-a3b", "deepseek-v3", "gpt-oss-20b", "qwen3.5-35b-a3b")
+
+
+@for_each("seed", some(range(300), 40))
+def test_no_stated_number_of_micro_batches_is_faster_than_none_stated(seed: int) -> None:
+    """Of random models, chips, layouts and sizes; decode has the fastest number, and a floor of all is near the best."""
+    chance = random.Random(seed)
+    model, stages, tensor = chance.choice(MODELS), chance.choice((2, 3, 4, 8)), chance.choice((1, 2))
+    ways: dict[str, int] = {"tensor": tensor, "pipeline": stages}
+    if load(model).sparsity and chance.random() < 0.3:
+        ways, tensor = {"expert": 4, "pipeline": stages}, 4
+    asked: dict[str, Any] = {"on": f"{chance.choice(('h100', 'a100', 'b200'))}:{tensor * stages}", **ways}
+    batch, length = int(2 ** chance.uniform(0, 7)), int(2 ** chance.uniform(3, 13))
+    decoded = {"batch": batch, "context": length}
+    best = staged(model, "decode", **asked, **decoded)
+    each = [staged(model, "decode", **asked, **decoded, microbatches=n) for n in range(1, min(stages, batch) + 2)]
+    assert best.lower == pytest.approx(min(found.lower for found in each), rel=1e-11)
+    assert serve_bound(model, "decode", **asked, batch=batch + 1, context=length).lower >= best.lower * (1 - 1e-12)
+    sizes = {"batch": batch, "prompt": length}
+    floor = staged(model, "prefill", **asked, **sizes)
+    counts = [n for n in (1, 2, 3, 4, 5, 7, 8, 12, 16) if n <= max(batch, length)]
+    each = [staged(model, "prefill", **asked, **sizes, microbatches=n) for n in counts]
+    for time in ("lower", "op_by_op", "upper"):
+        assert getattr(floor, time) <= min(getattr(found, time) for found in each) * (1 + 1e-12)
+    assert floor.lower > 0.6 * min(found.lower for found in each)
+
+
+@given(data=st.data())
+def test_no_way_to_deal_out_tokens_is_faster_than_any_number_of_micro_batches(data: st.DataObject) -> None:
+    """Micro-batches of any sizes through stages of any speeds, which take no more for each token of a larger one."""
+    stages = data.draw(
+        st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 3)), min_size=1, max_size=5)
+    )
+    pieces = data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=8))
+    stages.sort(reverse=True)
+
+    def times(tokens: float) -> list[float]:
+        return [max(read, each * tokens) + more * tokens**0.5 for read, each, more in stages]
+
+    every = sum(pieces)
+    shares = [(number, times(every / number)) for number in (2, 4)]
+    in_order = data.draw(st.permutations(range(len(stages))))
+    run = [[times(tokens)[number] for tokens in pieces] for number in in_order]
+    assert any_number(times(every), times(1), shares) <= simulated(run) * (1 + 1e-12)
+
 
 def test_latency_and_throughput_are_apart() -> None:
-    found = staged("llama-3-70b", "decode", pipeline=4, context=4096, **OPTIONS)
+    found = staged("llama-3-70b", "decode", pipeline=4, microbatches=4, context=4096, **OPTIONS)
     alone = [stage.lower for stage in found.stages]
     assert found.latency == pytest.approx(sum(alone))
     assert found.lower == pytest.approx(4 * max(alone))
@@ -84,7 +131,7 @@ def test_latency_and_throughput_are_apart() -> None:
 
 def test_a_micro_batch_is_a_part_of_the_batch() -> None:
     """A stage's step is that of a model with its layers and a quarter of the batch."""
-    found = staged("llama-3-70b", "decode", on="h100:4", pipeline=4, batch=32, context=4096)
+    found = staged("llama-3-70b", "decode", on="h100:4", pipeline=4, microbatches=4, batch=32, context=4096)
     quarter = serve_bound("llama-3-70b", "decode", on="h100", batch=8, context=4096)
     layers = sum(p.times.get("hbm", 0) for p in quarter.ops if p.op.where.startswith("layers."))
     second = found.stages[1]
@@ -127,7 +174,7 @@ def test_a_prompt_is_cut_into_chunks() -> None:
     last = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000)
     assert every.flops - last.flops == pytest.approx(2 * 7999 * 128256 * 8192)
     with pytest.raises(SizeError, match="a prompt of 3 tokens makes no 4 chunks; microbatches 3 at most"):
-        serve_bound("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=3)
+        serve_bound("llama-3-70b", "prefill", on="h100:4", pipeline=4, microbatches=4, batch=1, prompt=3)
 
 
 def test_arrays_over_stages() -> None:
@@ -142,17 +189,18 @@ def test_arrays_over_stages() -> None:
 def test_arrays_of_prompts_fewer_than_stages() -> None:
     """Those that are cut into chunks and those that are not, in one call: each as a call of its own gives."""
     batch, prompt = np.array([1, 2, 3, 8, 16]), np.array([[64], [1000]])
-    many = serve_bound("llama-3-8b", "prefill", on="h100:8", tensor=2, pipeline=4, batch=batch, prompt=prompt)
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 2, "pipeline": 4, "microbatches": 4}
+    many = serve_bound("llama-3-8b", "prefill", **asked, batch=batch, prompt=prompt)
     for row, column in np.ndindex(2, 5):
         sizes = {"batch": int(batch[column]), "prompt": int(prompt[row, 0])}
-        one = serve_bound("llama-3-8b", "prefill", on="h100:8", tensor=2, pipeline=4, **sizes)
+        one = serve_bound("llama-3-8b", "prefill", **asked, **sizes)
         for name in ("lower", "op_by_op", "upper", "flops"):
             assert getattr(many, name)[row, column] == pytest.approx(getattr(one, name), rel=1e-12)
         assert many.footprint is not None
         assert one.footprint is not None
         assert many.footprint.total[row, column] == one.footprint.total
     with pytest.raises(SizeError, match="a prompt of 3 tokens makes no 4 chunks"):
-        serve_bound("llama-3-8b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=np.array([3, 400]))
+        serve_bound("llama-3-8b", "prefill", **asked, batch=1, prompt=np.array([3, 400]))
 
 
 def test_arrays_whose_entries_take_either_way_of_latent_attention() -> None:
@@ -174,6 +222,10 @@ def test_a_table_over_stages_is_single_answers() -> None:
         assert table["upper"][row] == pytest.approx(one.upper, rel=1e-12)
     few = serve_table("llama-3-70b", "prefill", **where, batch=[1, 4], prompt=100)
     each = [serve_bound("llama-3-70b", "prefill", **where, batch=batch, prompt=100).lower for batch in (1, 4)]
+    assert few["lower"] == pytest.approx(each, rel=1e-12)
+    chunks = {"microbatches": 4, "prompt": 100}
+    few = serve_table("llama-3-70b", "prefill", **where, batch=[1, 4], **chunks)
+    each = [serve_bound("llama-3-70b", "prefill", **where, batch=batch, **chunks).lower for batch in (1, 4)]
     assert few["lower"] == pytest.approx(each, rel=1e-12)  # one sequence goes over the stages in chunks
 
 
@@ -181,7 +233,7 @@ def test_the_command_tells_latency_from_throughput(capsys: pytest.CaptureFixture
     words = ["llm", "llama-3-70b", "--on", "h100:8", "--tensor", "2", "--pipeline", "4", "--batch", "32"]
     assert main([*words, "--context", "4096"]) == 0
     text = capsys.readouterr().out
-    assert "4 micro-batches over 4 stages: each takes" in text
+    assert "3 micro-batches over 4 stages: each takes" in text
     assert main([*words, "--context", "4096", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["parallelism"] == {"chips": 8, "pipeline": 4, "tensor": 2}
@@ -207,7 +259,7 @@ def test_parts_of_a_batch_have_one_name_and_the_older_one_is_taken() -> None:
 
 def test_of_several_stages_the_first_that_is_full_counts() -> None:
     """At 16 sequences the last stage, with the head, needs the most; another, with an attention layer, grows faster."""
-    asked: dict[str, Any] = {"on": "h200:16", "pipeline": 16, "weights": "fp8", "context": 5000}
+    asked: dict[str, Any] = {"on": "h200:16", "pipeline": 16, "microbatches": 16, "weights": "fp8", "context": 5000}
     name = "nvidia-nemotron-3-nano-30b-a3b-nvfp4"
     most = serve(name, batch=16, **asked).full_from()
     assert most is not None

@@ -38,7 +38,7 @@ from roofline.lazy import np, sympy
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
-from roofline.models.parallelism.layout import check_one_layout, is_several
+from roofline.models.parallelism.layout import Parallelism, check_one_layout, is_several
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound, step_bound
@@ -352,6 +352,10 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
     if isinstance(bounds[0], Pipelined):
         said.append(OF_SLOWEST)
+        if phase == "decode" and not rest.get("microbatches"):  # at each size the fastest number of micro-batches
+            fewer = range(len(bounds[0].stages) - 1, 0, -1)
+            bounds += [step_bound(model, phase, on=on, **{**rest, **sizes, **way, "microbatches": number})
+                       for way in ways for number in fewer]  # fmt: skip
     return [
         formula_of(
             bound, point, from_zero=FROM_ZERO, said=said,
@@ -363,11 +367,11 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
 
 
 def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str, Any]) -> list[ValidRange]:
-    """A prompt over the stages of a pipeline is one of at least as many sequences; fewer are cut into chunks."""
-    if not isinstance(bound, Pipelined) or phase != "prefill":
+    """Fewer prompts than micro-batches that are stated are cut into chunks over the stages of a pipeline."""
+    wanted = options.get("microbatches")
+    if not isinstance(bound, Pipelined) or phase != "prefill" or wanted is None:
         return []
-    wanted = options.get("microbatches") or options["pipeline"]
-    least = (wanted - 1) * bound.sizes.get("data", 1) + 1
+    least = (wanted - 1) * Parallelism.of_options(bound.machine, options).copies + 1
     why = Gap("range", f"fewer sequences than {least} are cut into chunks over the stages")
     return [ValidRange(batch >= least, why)]
 

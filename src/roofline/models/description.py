@@ -20,7 +20,20 @@ from roofline.frozen import NamedTuple, Same, dataclass, fields, kept, once, rep
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Quantisation, ServedAdapters, Storage, Weight, join_path, lies_in
 from roofline.sections import Section
-from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_array, is_number, is_symbol, is_zero, minimum
+from roofline.sizes import (
+    Size,
+    ceil_div,
+    check,
+    exact_div,
+    floor_div,
+    is_array,
+    is_number,
+    is_one,
+    is_symbol,
+    is_zero,
+    maximum,
+    minimum,
+)
 from roofline.work import Tensor
 
 
@@ -158,9 +171,11 @@ class BatchShare(NamedTuple):
         """Sequences of a ``group`` that one copy works on."""
         return group if self.sharing == 1 else ceil_div(group, self.sharing)
 
-    def turn(self, sequences: Size) -> Size:
-        """Sequences of one micro-batch."""
-        return exact_div(sequences, self.turns)
+    def turn(self, group: Size) -> tuple[Size, Size]:
+        """Sequences of one micro-batch of a ``group``: of all its copies, and that one copy works on."""
+        own = exact_div(self.local(group), self.turns)
+        # of fewer than there are copies some have one, others none
+        return exact_div(group, self.turns), own if self.sharing == 1 or is_one(self.turns) else maximum(own, 1)
 
 
 #: The share of a chip that runs the whole model alone.

@@ -240,9 +240,9 @@ def _step(
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     wide = dtypes.get(activations or model.dtype).name
     stored = model.quantisation.kv if model.quantisation else None
-    group = model.share.group(check("batch", batch))
+    group, own = model.share.turn(model.share.group(check("batch", batch)))
     step = ForwardPass(
-        batch=model.share.turn(model.share.local(group)),
+        batch=own,
         new=check(*new),
         past=check(*past, least=0),
         activations=wide,
@@ -251,7 +251,7 @@ def _step(
         absorbed=absorbed,
         unfused=unfused,
         skew=None if skew is None else tuple(skew),
-        group=model.share.turn(group),
+        group=group,
         context=model.share.context,
         asked_kv=dtypes.get(kv).name if kv else "",
     )

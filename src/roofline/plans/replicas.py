@@ -64,6 +64,7 @@ from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import step_bound
+from roofline.models.serving.bound import until_next
 from roofline.models.serving.speculation import Drafter, drafter
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes, request_times
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion
@@ -128,11 +129,6 @@ class Replica:
     def chips(self) -> int:
         """Chips of one replica."""
         return self.tensor * self.pipeline * self.context * self.copies
-
-    @property
-    def follows(self) -> float:
-        """The part of a prefill after which the next one starts: as many chunks as stages go through a pipeline."""
-        return self.pipeline / (2 * self.pipeline - 1)
 
     @property
     def target(self) -> str:
@@ -407,9 +403,9 @@ class UnloadedReplica:
         """Seconds of a step of so many prompts of each copy, where nothing decodes, and what binds."""
         prompts = self.replica.copies * together
         found = _prefill(self.asked, self.replica, prompts)
-        floor, library = float(found.lower), self.asked.library
+        floor, library = until_next(found), self.asked.library
         if library is None:
-            time = (floor + self.drafted_prompt * prompts) * self.replica.follows
+            time = floor + self.drafted_prompt * prompts
         else:
             time = max(self.prefill_factor * float(estimator_of(library).expect(found).value), floor)
         return self.pace * time, str(found.bound_by)
@@ -472,12 +468,12 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         (step,), (binds,), said = _by_sequences(asked, replica, "decode", most, decoded | rough._checked)
     else:  # the only token is prefill's
         step, binds, said = np.zeros(most + 1), (str(first.bound_by),) * (most + 1), _said(first)
-    drafting, before = (0.0, 0.0) if draft is None else draft.times(most)
+    drafting, before, drafted = (0.0, 0.0, 0.0) if draft is None else draft.times(most)
     time = float(first.lower) + before
-    follows = time / copies * replica.follows
+    follows = (until_next(first) + drafted) / copies
     by_floors = replace(
         rough, step=step + drafting, step_bound_by=binds, prompt=follows, prompt_bound_by=str(first.bound_by),
-        lag=time - follows, assumptions=said, drafting=drafting, drafted_prompt=before / copies, shared=shared,
+        lag=time - follows, assumptions=said, drafting=drafting, drafted_prompt=drafted / copies, shared=shared,
     )  # fmt: skip
     return by_floors if asked.library is None else expected_replica(asked.library, by_floors, first)
 
@@ -563,17 +559,17 @@ class DraftSteps:
         weights = max(float(part.weight_bytes(options.get("weights"))) for part in stages)
         return cls(asked, replica, by, weights, max(map(float, kept)))
 
-    def times(self, most: int) -> tuple[Any, float]:
-        """Seconds of a draft by the number of sequences, and of the prefill of the model that drafts."""
+    def times(self, most: int) -> tuple[Any, float, float]:
+        """Seconds of a draft by the number of sequences, of the drafting model's prefill, and until its next one."""
         load, length = self.asked.load, self.replica.draft
         if self.by.model is None:
             (plain,), _, _ = _by_sequences(self.asked, self.replica, "decode", most, {"context": load.mean_context})
-            return length * self.by.share * plain, 0.0
+            return length * self.by.share * plain, 0.0, 0.0
         after = {"context": load.mean_context + np.arange(length)}
         each = _by_sequences(self.asked, self.replica, "decode", most, after, self.by)[0]
         sizes = {"batch": self.replica.copies, "prompt": load.new_tokens, "past": load.cached_tokens}
         first = _step(self.asked, self.replica, "prefill", self.by, logits="none", **sizes)
-        return each.sum(axis=0), float(first.lower)
+        return each.sum(axis=0), float(first.lower), until_next(first)
 
 
 class UnknownConstantsError(InputError):

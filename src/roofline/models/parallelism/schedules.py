@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import dataclass
@@ -189,6 +190,38 @@ def schedule(name: str) -> Schedule:
     if name not in SCHEDULES:
         raise InputError(f"no pipeline schedule {name!r}", hint=suggest(name, SCHEDULES, what="schedules"))
     return SCHEDULES[name]
+
+
+def any_number(work: Sequence[Size], least: Sequence[Size], shares: Sequence[tuple[int, Sequence[Size]]] = ()) -> Size:
+    """The least time of work that is done in any number of micro-batches of any sizes, one after the other.
+
+    By stage, those with the most to do first: ``work`` is all of it, as one micro-batch; ``least`` what no micro-batch
+    takes less than; of some numbers n, from few to many, ``shares`` are what one of an n-th of all takes. A stage
+    begins when the first micro-batch has come through those before it. ::
+
+        always                                   max over stages s of (work_s + Σ least of the others)
+        the largest micro-batch is smaller than  max over stages s of (n · share_s + Σ least of the others)
+        an n-th of all, but no smaller than an   of any q stages, each as the fastest of them: n · share, or work,
+        o-th                                       + (q − 1) · the share of an o-th
+
+    Stages that are alike take Σ t + (p − 1) · max t for micro-batches that take t; a larger one takes no less time, and
+    no more for each of its tokens.
+
+    >>> any_number([8, 8, 10], [1, 1, 2]), any_number([8, 8, 8], [1, 1, 1], [(3, [7, 7, 7])])
+    (12, 22)
+    """
+    every, sizes = sum(least), [(1, work), *shares]
+
+    def one_after_another(times: Sequence[Size]) -> Size:
+        return maximum(*(time + every - own for time, own in zip(times, least, strict=True)))
+
+    cases = []
+    for (number, part), (_, smaller) in zip(sizes, [*shares, (0, least)], strict=True):
+        busy = [maximum(all_of, number * time) for all_of, time in zip(work, part, strict=True)]
+        fastest = zip(accumulate(busy, minimum), accumulate(smaller, minimum), strict=True)
+        alike = {(id(time), id(wait)): time + q * wait for q, (time, wait) in enumerate([*fastest])}
+        cases.append(maximum(one_after_another(busy), *alike.values()))
+    return minimum(*cases)
 
 
 def check_schedule(chosen: Schedule, *, stages: int, microbatches: Size, chunks: int) -> None:

@@ -463,9 +463,9 @@ def _dealt_out(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
 
 
 def _micro_batches(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
-    """The number of micro-batches, or of chunks of a prompt, with which stages are done first, where none is given."""
+    """The number of micro-batches, or of chunks of a prompt, with which stages are done first, where one is given."""
     stages = asked.ways(before.machine).pipeline
-    if stages == 1 or "microbatches" in asked.arguments:
+    if stages == 1 or "microbatches" not in asked.arguments:
         return
     times: dict[int, float] = {}
     for number in (1 << power for power in range((8 * stages).bit_length())):

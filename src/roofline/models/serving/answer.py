@@ -810,10 +810,13 @@ def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
     if isinstance(phase, Pipelined):
         latency = format_amount(phase.latency, "s")
         slow = format_amount(phase.stages[phase.slowest].lower, "s")
-        several = "es" * (phase.micro_batches != 1)
+        number = phase.micro_batches
+        several = "any number of" if number is None else number
+        name = "micro-batch" + "es" * (number is None or number != 1)
+        each, work = ("each takes", "") if number is not None else ("the smallest takes", "all of them take ")
         lines.append(
-            f"{phase.micro_batches} micro-batch{several} over {len(phase.stages)} stages: each takes {latency} through "
-            f"all, {slow} in the slowest, number {phase.slowest + 1}: shares and operations below are of this stage"
+            f"{several} {name} over {len(phase.stages)} stages: {each} {latency} through all, {work}{slow} in the "
+            f"slowest, number {phase.slowest + 1}: shares and operations below are of this stage"
         )
         lines.append("where it becomes compute-bound or network-bound is not worked out over stages")
     limit = found.network_limit(name)

@@ -12,11 +12,12 @@ Over the stages of a pipeline there are two times: how long a step takes through
 
 A stage takes up a micro-batch once it has it and has done the one before. The batch is dealt to micro-batches by
 sequences, evenly; a prompt of fewer sequences is cut into chunks, each over the ones before it, unless its tokens see
-later ones.
+later ones. Where m is not stated, decode takes the m that is the fastest, and prefill the floor of any number of
+pieces of any size (:func:`roofline.models.parallelism.schedules.any_number`).
 
 >>> found = serve_bound("llama-3-70b", "decode", on="h100:8", tensor=2, pipeline=4, batch=32, context=4096)
 >>> found.micro_batches, round(found.latency * 1e3, 1), round(found.lower * 1e3, 1)
-(4, 22.3, 23.3)
+(3, 22.9, 22.9)
 >>> [len(stage.ops) for stage in found.stages][1:], found.slowest
 ([19, 19, 20], 3)
 
@@ -25,7 +26,9 @@ Source: Narayanan et al., "Efficient large-scale language model training on GPU 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -37,15 +40,16 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.memory import Footprint, fullest
 from roofline.errors import HardwareError, InputError, SizeError
-from roofline.frozen import dataclass, fields, replace
+from roofline.frozen import NamedTuple, dataclass, fields, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
 from roofline.lazy import np
 from roofline.models.config import load
-from roofline.models.description import Model
+from roofline.models.description import BatchShare, Layer, Model
 from roofline.models.operations import check_options
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, name_axes, several_layouts
+from roofline.models.parallelism.schedules import any_number
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
 from roofline.models.serving.step import (
     PHASES,
@@ -57,7 +61,7 @@ from roofline.models.serving.step import (
     served_model,
 )
 from roofline.signatures import optional, renamed, spelled, takes
-from roofline.sizes import Size, common_shape, is_array, is_one, is_symbol, maximum
+from roofline.sizes import TIE, Size, common_shape, is_array, is_one, is_symbol, maximum, of_largest
 from roofline.statements import assume
 from roofline.work import Key, Work
 
@@ -230,13 +234,15 @@ class Pipelined(Bound):
     """The bound of one chip of the slowest stage over a whole step; the times of the step are those of all stages.
 
     ``stages`` are the bounds of one micro-batch on each stage (the last chunk of a prompt), ``latency`` is its time
-    through all of them; ``lower``, ``op_by_op`` and ``upper`` are the step's: the time between two tokens of a sequence
-    in decode, until the last prompt is through in prefill. Of open sizes ``any_slowest`` has the step of each stage
+    through all of them. In a prefill in any number of pieces ``micro_batches`` is None; they are the bounds of all of
+    a stage's work, and ``latency`` is the time of the smallest piece. ``lower``, ``op_by_op`` and ``upper`` are the
+    step's: the time between two tokens of a sequence in decode, until the last prompt is through in prefill. Of open
+    sizes ``any_slowest`` has the step of each stage
     that may be the slowest, beside the time of a micro-batch on it.
     """
 
     stages: tuple[Bound, ...] = ()
-    micro_batches: Size = 1
+    micro_batches: Size | None = 1
     latency: Size = 0
     slowest: int = 0
     any_slowest: tuple[tuple[Size, Bound], ...] = ()
@@ -252,71 +258,196 @@ class Pipelined(Bound):
         return {**Bound.to_dict(self), "pipeline": {**pipeline, "stages": list(map(plain, self.stages))}}
 
 
+def until_next(prefill: Bound) -> float:
+    """Seconds after which the next prefill starts: over stages, when the slowest has done its work."""
+    return float((prefill.stages[prefill.slowest] if isinstance(prefill, Pipelined) else prefill).lower)
+
+
 def pipelined(asked: ServingStep) -> Bound:
-    """Price a step over the stages of a pipeline; prompts too few for its stages, and others, each in their way."""
+    """Price a step over the stages of a pipeline, with the number of micro-batches that is stated or else the best."""
     phase, ways, options = asked.phase, asked.ways, asked.options
     if ways.balance == "time" and any(map(is_symbol, options.values())):
         hint = "give every size a value, or balance='layers'"
         raise SizeError("stages are cut by their times, and a size is open", hint=hint)
-    parts, named = local_stages(asked.model, asked.machine, ways)
-    local = parts[0].share.local(parts[0].share.group(options["batch"]))
-    wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
-    few: Any = phase == "prefill" and asked.model.causal and not is_symbol(local) and local < wanted
+    wanted, sequences = ways.micro_batches, _share(asked).group(options["batch"])
+    if wanted is None:
+        return _in_pieces(asked) if phase == "prefill" else _in_turns(asked, _best_number(asked, sequences))
+    few: Any = phase == "prefill" and asked.model.causal and not is_symbol(sequences) and sequences < wanted
     if is_array(few) and few.any() and not few.all():
         given = {name: options[name] for name in ("batch", "prompt", "past") if name in options}
         return stack_parts(lambda **some: pipelined(asked.vary(**some)), given, few)
-    pieces = wanted if (few.all() if is_array(few) else few) else 1
-    turns = 1 if pieces > 1 else sizes.minimum(wanted, local)
-    if ways.balance == "time":
-        parts, named = local_stages(asked.model, asked.machine, ways, _costs(asked, turns))
-    if not is_one(turns):
-        parts = tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
-    chunks = _chunks(options, pieces) if pieces > 1 else [{}]
-    every = options.get("logits") == "all"
+    if few.all() if is_array(few) else few:
+        return _in_chunks(asked, wanted)
+    return _in_turns(asked, sizes.minimum(wanted, sequences))
 
-    def priced(part: Model, chunk: dict[str, Size]) -> Bound:
-        # a chunk that is not a prompt's last wants no output
-        done = part.head and not every and chunk is not chunks[-1]
-        runs = replace(part, head=False, final=(), after=()) if done else part
-        return replace(asked.vary(**chunk), model=runs, machine=named).bound()
 
-    found = [[priced(part, chunk) for chunk in chunks] for part in parts]
+def _share(asked: ServingStep) -> BatchShare:
+    return local_stages(asked.model, asked.machine, asked.ways)[0][0].share
+
+
+#: Shares of a prompt's tokens, as in a half, between which micro-batches of a model with experts may be.
+_SHARES = (2, 4, 8, 16)
+
+
+class _Stages(NamedTuple):
+    """The parts of a model over a pipeline, each of which works on a part of the batch at a time; the named chips."""
+
+    asked: ServingStep
+    parts: tuple[Model, ...]
+    machine: Machine
+
+    @classmethod
+    def of(cls, asked: ServingStep, turns: Size = 1) -> _Stages:
+        """The stages, of ``turns`` equal micro-batches."""
+        costs = _costs(asked, turns) if asked.ways.balance == "time" else None
+        parts, named = local_stages(asked.model, asked.machine, asked.ways, costs)
+        return cls(asked, parts, named).in_turns(turns)
+
+    def in_turns(self, turns: Size) -> _Stages:
+        """The same stages, of equal micro-batches."""
+        if is_one(turns):
+            return self
+        share = self.parts[0].share._replace(turns=turns)
+        return self._replace(parts=tuple(replace(part, share=share) for part in self.parts))
+
+    def price(self, *, ends: bool = True, **options: Any) -> list[Bound]:
+        """What each takes; of a chunk that ``ends`` no prompt the last one makes no output."""
+
+        def part_of(part: Model) -> Model:
+            return part if ends or not part.head else replace(part, head=False, final=(), after=())
+
+        step = self.asked.vary(**options)
+        return [replace(step, model=part_of(part), machine=self.machine).bound() for part in self.parts]
+
+
+def _in_pieces(asked: ServingStep) -> Bound:
+    """A prefill in any number of pieces, of any sizes, as :func:`any_number` has it.
+
+    The smallest piece is a token, or a sequence whose tokens see later ones. Where more tokens read more experts, what
+    larger pieces take matters too: of what each token does alone, as attention depends on which tokens are in a piece.
+    """
+    stages = _Stages.of(asked)
+    text = {name: value for name, value in asked.options.items() if name not in ("images", "image_size")}
+    every, pieces = stages.price(), stages._replace(asked=replace(asked, options=text))
+    least = pieces.price(batch=1, **({"prompt": 1} if asked.model.causal else {}))
+    alone = [replace(part, layers=tuple(map(_without_mixing, part.layers)), adapters=None) for part in stages.parts]
+    each = pieces._replace(parts=tuple(alone))
+    numbers = _SHARES if asked.model.causal and asked.model.sparsity else ()
+    shares = [(number, each.in_turns(number).price(ends=False)) for number in numbers]
+    weights = [float(part.weight_bytes(asked.options.get("weights"))) for part in stages.parts]
+    order = sorted(range(len(every)), key=lambda number: -weights[number])
+    held = [replace(one, footprint=_holding(one.footprint, other)) for one, other in zip(every, least, strict=True)]
+
+    def through(time: Callable[[Bound], Size]) -> Size:
+        def times(bounds: Sequence[Bound]) -> list[Size]:
+            return [time(bounds[number]) for number in order]
+
+        return any_number(times(every), times(least), [(number, times(bounds)) for number, bounds in shares])
+
+    return _over_stages(stages, [[bound] for bound in held], None, through, sum(bound.lower for bound in least))
+
+
+@lru_cache
+def _without_mixing(layer: Layer) -> Layer:
+    """The blocks of a layer that work on each token by itself."""
+    return replace(layer, blocks=tuple(b for b in layer.blocks if not any(part.keeps for part in b.parts())))
+
+
+def _holding(needed: Footprint | None, piece: Bound) -> Footprint | None:
+    """The memory of a stage that works on one piece at a time."""
+    if needed is None or piece.footprint is None:
+        return needed
+    return replace(needed, parts={**needed.parts, "activations": piece.footprint.parts["activations"]})
+
+
+def _in_turns(asked: ServingStep, turns: Size) -> Bound:
+    """A step in so many equal micro-batches."""
+    stages = _Stages.of(asked, turns)
+    found = stages.price()
+
+    def through(time: Callable[[Bound], Size]) -> Size:
+        return _steady(asked.phase, [time(bound) for bound in found], turns)
+
+    return _over_stages(stages, [[bound] for bound in found], turns, through, turns=turns)
+
+
+def _in_chunks(asked: ServingStep, pieces: int) -> Bound:
+    """A prefill of fewer sequences than micro-batches, whose prompts are cut into chunks."""
+    stages, every = _Stages.of(asked), asked.options.get("logits") == "all"
+    chunks = _chunks(asked.options, pieces)
+    found = [stages.price(ends=every or chunk is chunks[-1], **chunk) for chunk in chunks]
+    by_stage = [list(bounds) for bounds in zip(*found, strict=True)]
+
+    def through(time: Callable[[Bound], Size]) -> Size:
+        return _ended([[time(bound) for bound in stage] for stage in by_stage])
+
+    return _over_stages(stages, by_stage, pieces, through)
+
+
+def _best_number(asked: ServingStep, sequences: Size) -> Size:
+    """The number of micro-batches with which a decode step takes the least time.
+
+    m of them take m · slowest, which grows with m, or what one takes through all stages, which falls. The stages are
+    no slower than the slowest, so m is at most their number. Of open sizes as many as stages; a closed form has each.
+    """
+    best = most = sizes.minimum(asked.ways.pipeline, sequences)
+    if is_symbol(most):
+        return most
+    least: Size = math.inf
+    for number in range(asked.ways.pipeline if is_array(most) else int(most), 0, -1):
+        turns = sizes.minimum(number, most)
+        times = [bound.lower for bound in _Stages.of(asked, turns).price()]
+        time = _steady("decode", times, turns)
+        best, least = of_largest([-least, -time * (1 + TIE)], [best, turns]), sizes.minimum(least, time)
+        if np.all(turns * maximum(*times) <= sum(times)):
+            break
+    return best
+
+
+def _over_stages(
+    stages: _Stages, found: Sequence[Sequence[Bound]], count: Size | None, through: Callable[..., Size],
+    latency: Size | None = None, turns: Size = 1,
+) -> Bound:  # fmt: skip
+    """The step of all stages, of what each takes: ``through`` gives the whole time by those of their work."""
+    asked, parts = stages.asked, stages.parts
+
+    def again(turns: Size, **some: Size) -> Bound:
+        step = asked.vary(**some)
+        return pipelined(step) if count is None or asked.ways.micro_batches else _in_turns(step, turns)
+
+    def stacked(some: Any) -> Bound:
+        return stack_parts(again, {**asked.sizes, "turns": turns}, some)
+
     if any(is_array(bound.lower) and not bound.ops for stage in found for bound in stage):
         # entries differ in their way of latent attention, so the operations do: ask each half by itself
         shape = common_shape({name: size for name, size in asked.sizes.items() if is_array(size)})
-        half = np.arange(np.prod(shape)).reshape(shape) < np.prod(shape) // 2
-        return stack_parts(lambda **some: pipelined(asked.vary(**some)), asked.sizes, half)
-    count: Size = pieces if pieces > 1 else turns
-
-    def through(time: Callable[[Bound], Size]) -> Size:
-        times = [[time(bound) for bound in stage] for stage in found]
-        return _ended(times) if pieces > 1 else _steady(phase, [stage[0] for stage in times], turns)
-
-    stages, latency = tuple(stage[-1] for stage in found), sum([stage[-1].lower for stage in found])
+        return stacked(np.arange(np.prod(shape)).reshape(shape) < np.prod(shape) // 2)
+    last = tuple(stage[-1] for stage in found)
     amounts = [sum([bound.lower for bound in stage]) for stage in found]
     slowest, here = _slowest(amounts, parts)
-    own: dict[str, Any] = {"stages": stages, "micro_batches": count, "latency": latency, "slowest": slowest}
+    latency = sum([bound.lower for bound in last]) if latency is None else latency
+    own: dict[str, Any] = {"stages": last, "micro_batches": count, "latency": latency, "slowest": slowest}
     if here is not None:
-        merged = stack_parts(lambda **some: pipelined(asked.vary(**some)), asked.sizes, here)
+        merged = stacked(here)
         return Pipelined(**{f.name: getattr(merged, f.name) for f in fields(Bound)}, **own)
     lower = through(lambda bound: bound.lower)
     step: dict[str, Any] = {
         "lower": lower,
         "op_by_op": through(lambda bound: bound.op_by_op),
         "upper": through(lambda bound: bound.upper),
-        "footprint": fullest([stage.footprint for stage in stages if stage.footprint is not None]),
+        "footprint": fullest([stage.footprint for stage in last if stage.footprint is not None]),
     }
-    said = assume("layout", _said(ways, parts, count, pieces, phase))
+    said = assume("layout", _said(asked, parts, count, len(found[0])))
 
     def whole(number: int, **more: Any) -> Bound:
-        base = _together(found[number], 1 if pieces > 1 else turns, asked.conventions)
+        base = _together(found[number], turns, asked.conventions)
         changed: dict[str, Any] = {
             **step,
             "estimate": None if base.estimate is None else through(lambda bound: bound.estimate),
             "attainable": None if base.attainable is None else base.flops / lower,
             "utilisation": None if base.utilisation is None else base.utilisation * base.lower / lower,
             # what a chunk has before it is no size of the step
-            "sizes": {n: options.get(n, size) for n, size in base.sizes.items() if n != "past" or n in options},
+            "sizes": {n: asked.options.get(n, v) for n, v in base.sizes.items() if n != "past" or n in asked.options},
             "assumptions": (*base.assumptions, *said),
         }
         same = {f.name: getattr(base, f.name) for f in fields(Bound)}
@@ -415,14 +546,23 @@ def largest_stage(amounts: Sequence[Size]) -> tuple[int, Any]:
     return most, None if numbers.count(most) == len(numbers) else each == most
 
 
-def _said(ways: Parallelism, parts: Sequence[Model], count: Size, pieces: int, phase: str) -> list[str]:
+def _said(asked: ServingStep, parts: Sequence[Model], count: Size | None, chunks: int) -> list[str]:
+    ways = asked.ways
     layers = ", ".join(str(len(part.layers)) for part in parts)
+    states = spelled("microbatches")
+    if count is None:
+        smallest = "a token" if asked.model.causal else "a sequence"
+        run = f"micro-batches of any number and size, down to {smallest}: {states} states their number"
+        return [
+            f"{ways.pipeline} stages of {layers} layers ({BALANCES[ways.balance]}); {run}",
+            "each stage reads its weights once and waits while the smallest micro-batch is on the others",
+        ]
     number = count if isinstance(count, int) else "as many"
-    kind = "chunks of the prompt" if pieces > 1 else "micro-batch" if is_one(count) else "micro-batches"
-    usual = ways.micro_batches is None and not is_one(count)
-    chosen = f"; {spelled('microbatches')} sets their number" * usual
+    kind = "chunks of the prompt" if chunks > 1 else "micro-batch" if is_one(count) else "micro-batches"
+    best = ", the fastest number" if not is_symbol(count) else ", as many as stages"
+    chosen = f"{best}; {states} states another" * (ways.micro_batches is None)
     said = [f"{ways.pipeline} stages of {layers} layers ({BALANCES[ways.balance]}); {number} {kind} in flight{chosen}"]
-    if phase == "decode":
+    if asked.phase == "decode":
         said.append("a sequence's next token starts when its last one has left the last stage")
     return said
 

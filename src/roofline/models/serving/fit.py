@@ -209,12 +209,12 @@ def nearest(
     model = with_index_formats(model, machine)
     demand, capacity = Demand(batch, context + 1, options, prompt), layouts.memory_capacity(machine)
     parts = layouts.stages_in_turns(model, machine, ways, batch)
-    local = parts[0]
+    local, staged = parts[0], replace(demand, in_pieces=len(parts) > 1 and ways.micro_batches is None)
 
     def fits(**changed: Any) -> bool:
-        return all(demand.fits(part, capacity, **changed) for part in parts)
+        return all(staged.fits(part, capacity, **changed) for part in parts)
 
-    most = min(demand.most_sequences(part, capacity) for part in parts)
+    most = min(staged.most_sequences(part, capacity) for part in parts)
     longest = None if most else layouts.largest(lambda tokens: fits(tokens=tokens + 1))
     formats, together = _fitting_formats(fits, local, options)
     kept = {"sequence": ways.sequence, "shared": ways.shared}
@@ -225,7 +225,7 @@ def nearest(
     if here is not None and ways.chips > 1:
         is_least = least is not None and least.machine.shape == here.shape
         own = least if is_least else layouts.most_room(model, here, demand, experts=ways.expert > 1, kept=kept)
-    needed = max(float(demand.footprint(part).total) for part in parts)
+    needed = max(float(staged.footprint(part).total) for part in parts)
     whole = needed if local is model else float(demand.footprint(model).total)
     by_memory = -int(-whole // layouts.memory_capacity(alone))
     # the fewest chips with equal parts may be more

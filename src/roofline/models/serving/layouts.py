@@ -53,13 +53,14 @@ class Demand:
     """What has to fit: ``batch`` sequences of ``tokens`` each after a decode step. With no batch the weights alone.
 
     ``options`` are those of :func:`roofline.models.decode`. ``prompt`` are the sizes and options of a prefill that has
-    to fit too, those of :func:`roofline.models.prefill`.
+    to fit too, those of :func:`roofline.models.prefill`; ``in_pieces`` it needs no more activations than a token's.
     """
 
     batch: int
     tokens: int
     options: Mapping[str, Any] = field(default_factory=dict)
     prompt: Mapping[str, Any] | None = None
+    in_pieces: bool = False
 
     def __post_init__(self) -> None:
         """Check what is said of the prefill."""
@@ -79,7 +80,8 @@ class Demand:
         length, past = self.prompt["prompt"], self.prompt.get("past", 0)
         if past + length < self.tokens:  # else the step is of other sequences, whose tokens say nothing of the prompt
             length = max(1, min(length, tokens - 1 - past))
-        ops = prefill(model, batch=batch, **{**options, **self.prompt, "prompt": length})
+        asked = {**options, **self.prompt, "prompt": length}
+        ops = () if self.in_pieces and model.causal else prefill(model, batch=batch, **asked)
         before = needs(model, ops, past + length, batch, options)
         return Footprint({part: max(size, before.parts[part]) for part, size in decoding.parts.items()})
 
@@ -195,9 +197,7 @@ def stages_in_turns(model: Model, machine: Machine, ways: Parallelism, batch: in
     parts = local_stages(model, machine, ways)[0]
     if len(parts) == 1:
         return parts
-    share = parts[0].share
-    wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
-    turns = min(wanted, share.local(share.group(batch)))
+    turns = min(ways.micro_batches or ways.pipeline, parts[0].share.group(batch))
     return tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
 
 
