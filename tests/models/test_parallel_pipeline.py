@@ -74,7 +74,7 @@ MODELS = ("llama-3-70b", "llama-3-8b", "gpt-2", "qwen3-30b-a3b", "deepseek-v3", 
 
 @for_each("seed", some(range(300), 40))
 def test_no_stated_number_of_micro_batches_is_faster_than_none_stated(seed: int) -> None:
-    """Of random models, chips, layouts and sizes; decode has the fastest number, and a floor of all is near the best."""
+    """Of random models, chips, layouts and sizes; decode has the fastest, and the floor of all is near the best."""
     chance = random.Random(seed)
     model, stages, tensor = chance.choice(MODELS), chance.choice((2, 3, 4, 8)), chance.choice((1, 2))
     ways: dict[str, int] = {"tensor": tensor, "pipeline": stages}

@@ -155,13 +155,15 @@ class BatchShare(NamedTuple):
 
     ``copies`` of the model share nothing; ``sharing`` copies inside each share experts; ``context`` chips share every
     sequence; ``turns`` micro-batches run one after the other. A batch that the copies do not divide leaves some with
-    one sequence more: those are counted. Micro-batches are equal; fractions of sequences add up.
+    one sequence more: those are counted. Micro-batches are equal; fractions of sequences add up. Where they ``cut``
+    sequences, copies that share experts have equal parts.
     """
 
     copies: int = 1
     sharing: int = 1
     context: int = 1
     turns: Size = 1
+    cut: bool = False
 
     def group(self, batch: Size) -> Size:
         """Sequences of all the copies that share experts."""
@@ -173,9 +175,11 @@ class BatchShare(NamedTuple):
 
     def turn(self, group: Size) -> tuple[Size, Size]:
         """Sequences of one micro-batch of a ``group``: of all its copies, and that one copy works on."""
-        own = exact_div(self.local(group), self.turns)
+        each, own = exact_div(group, self.turns), exact_div(self.local(group), self.turns)
+        if self.sharing == 1 or is_one(self.turns):
+            return each, own
         # of fewer than there are copies some have one, others none
-        return exact_div(group, self.turns), own if self.sharing == 1 or is_one(self.turns) else maximum(own, 1)
+        return each, exact_div(each, self.sharing) if self.cut else maximum(own, 1)
 
 
 #: The share of a chip that runs the whole model alone.

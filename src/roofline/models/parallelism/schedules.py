@@ -94,27 +94,32 @@ class Schedule:
         microbatches: Size,
         chunks: Size = 1,
         once: Sequence[Size] = (0,),
+        whole: Sequence[tuple[Size, Size, Size]] = (),
     ) -> Size:
         """The least time of a step, with the times of the three passes of each stage, which need not be equal.
 
         No step is shorter than a stage's own passes after the waits for those before it, nor than one of stages that
         all take what the fastest does; for equal stages it is exactly that long. ``once`` is what each stage does
-        beside its microbatches.
+        beside its microbatches. ``whole`` are passes of the whole batch as one microbatch: with them it is the floor of
+        this number of microbatches or fewer, where ``times`` are those of the smallest.
 
         >>> schedule("1f1b").step([(1, 1, 1), (1, 1, 1), (2, 2, 2)], microbatches=8)
         54
+        >>> schedule("1f1b").step([(1, 1, 1)] * 3, microbatches=8, whole=[(7, 7, 7)] * 3)
+        27
         """
         found: list[Size] = []
         before: Size = 0
         beside = [*once] * (len(times) if len(once) == 1 else 1)
-        for (forward, inputs, weights), more in zip(times, beside, strict=True):
+        work = whole or [tuple(microbatches * time for time in passes) for passes in times]
+        for (forward, inputs, weights), own, more in zip(times, work, beside, strict=True):
             slot = forward + inputs + weights
-            found.append(before + microbatches * slot + more)
+            found.append(before + sum(own) + more)
             before = before + (forward if self.fills else exact_div(slot, chunks if self.splits else 1))
         least = [minimum(*passes) for passes in zip(*times, strict=True)]
         equal = {"forward": least[0], "inputs": least[1], "weights": least[2]}
         idle = self.idle(stages=len(times), microbatches=microbatches, chunks=chunks, **equal)
-        found.append(idle + microbatches * sum(least[1:], least[0]) + minimum(*beside))
+        found.append(idle + sum(minimum(*passes) for passes in zip(*work, strict=True)) + minimum(*beside))
         return maximum(*found)
 
     def bubble(self, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:

@@ -303,11 +303,11 @@ class _Stages(NamedTuple):
         parts, named = local_stages(asked.model, asked.machine, asked.ways, costs)
         return cls(asked, parts, named).in_turns(turns)
 
-    def in_turns(self, turns: Size) -> _Stages:
+    def in_turns(self, turns: Size, *, cut: bool = False) -> _Stages:
         """The same stages, of equal micro-batches."""
         if is_one(turns):
             return self
-        share = self.parts[0].share._replace(turns=turns)
+        share = self.parts[0].share._replace(turns=turns, cut=cut)
         return self._replace(parts=tuple(replace(part, share=share) for part in self.parts))
 
     def price(self, *, ends: bool = True, **options: Any) -> list[Bound]:
@@ -333,7 +333,7 @@ def _in_pieces(asked: ServingStep) -> Bound:
     alone = [replace(part, layers=tuple(map(_without_mixing, part.layers)), adapters=None) for part in stages.parts]
     each = pieces._replace(parts=tuple(alone))
     numbers = _SHARES if asked.model.causal and asked.model.sparsity else ()
-    shares = [(number, each.in_turns(number).price(ends=False)) for number in numbers]
+    shares = [(number, each.in_turns(number, cut=True).price(ends=False)) for number in numbers]
     weights = [float(part.weight_bytes(asked.options.get("weights"))) for part in stages.parts]
     order = sorted(range(len(every)), key=lambda number: -weights[number])
     held = [replace(one, footprint=_holding(one.footprint, other)) for one, other in zip(every, least, strict=True)]

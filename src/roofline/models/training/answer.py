@@ -705,7 +705,8 @@ def _computing_on(bound: Bound, limits: Sequence[Any]) -> list[str]:
 
 def _gathered_for_each(found: Training) -> list[str]:
     """That stages gather shared weights for every microbatch, where nobody may have asked for it."""
-    if found.question.zero != 3 or found.layout.pipeline == 1 or found.layout.fsdp == 1:
+    asked, ways = found.question, found.layout
+    if asked.zero != 3 or ways.pipeline == 1 or ways.fsdp == 1 or asked.microbatches is None:
         return []
     shared = f"{found.layout.fsdp} chips share the weights ({spelled('zero', 3)}, the default)"
     return [f"{shared} and gather them for every microbatch; with {spelled('zero', 1)} each holds its own"]

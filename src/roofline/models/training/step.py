@@ -164,11 +164,16 @@ class TrainingQuestion:
             wrong = f"{laid.machine.name} has no peak for {model.dtype}"
             raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
         case, alike = laid.case(), dict[Any, Bound]()
-        made = [_stage(numbers, held, found, plan, case, self.symbolic, alike) for numbers, held, found in _kinds(laid)]
-        stages = tuple(each for each, _ in made)
+        kinds, whole = list(_kinds(laid)), laid.as_one()
+        work = {} if whole is None else {held: found for _, held, found in _kinds(whole)}
+        stages = tuple(
+            _stage(numbers, held, found, work.get(held), plan, case, self.symbolic, alike)
+            for numbers, held, found in kinds
+        )
         short = sizes.Definitions()
         shorten: Any = short if self.symbolic else lambda name, form: form
-        lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline, shorten)
+        passes = [(found, work.get(held)) for _, held, found in kinds]
+        lower, op_by_op, upper = _times(stages, passes, case, plan, order, self.pipeline, self.symbolic, shorten)
         batch = exact_div(laid.total, laid.length)
         whole = replace(laid.step, batch=batch, group=None, context=1, ring=False, unfused=False)
         ops, chips = forward(forward_pass(model, whole, self.frozen)), laid.layout.chips
@@ -262,6 +267,16 @@ class _LaidOutStep(NamedTuple):
             layout.expert_axes if layout.expert > 1 else (), alike,
         )  # fmt: skip
         return cls(asked, model, local, machine, layout, total, length, share, step, plan, order)
+
+    def as_one(self) -> _LaidOutStep | None:
+        """The step in one microbatch, whose work no number of them is less than; None where their number is stated."""
+        if self.asked.microbatches is not None or self.asked.pipeline == 1:
+            return None
+        step = _forward_pass(self.asked, self.model, self.share, self.length, self.layout)
+        (tokens, width), parts = self.plan.stream.dims, self.plan.microbatches
+        stream = replace(self.plan.stream, dims=(tokens * parts, width))
+        plan = dataclasses.replace(self.plan, microbatches=1, stream=stream)
+        return self._replace(step=replace(step, rank=self.step.rank), plan=plan)
 
     def case(self) -> Case:
         """What all stages have in common; each adds its operations and its memory."""
@@ -461,46 +476,56 @@ def _kinds(laid: _LaidOutStep) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...
 
 
 def _stage(
-    numbers: tuple[int, ...], held: tuple[Any, ...], found: Passes, plan: StepPlan, case: Case,
+    numbers: tuple[int, ...], held: tuple[Any, ...], found: Passes, whole: Passes | None, plan: StepPlan, case: Case,
     symbolic: bool, alike: dict[Any, Bound],
-) -> tuple[Stage, Passes]:  # fmt: skip
+) -> Stage:  # fmt: skip
     """Price what one stage does; ``case`` is that of all stages, without operations.
 
+    ``found`` are the passes of a microbatch, ``whole`` those of the whole batch as one, where any number may be taken.
     ``alike`` are the bounds of stages by what they hold: others that hold the same differ in memory alone.
     """
     known = alike.get(held)
     if known is None:
-        each = stage.repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
-        bound = replace(case, ops=[*each, *found.once], memory=found.memory).answer(symbolic=symbolic)
+        done, times = (found, plan.microbatches) if whole is None else (whole, 1)
+        each = stage.repeated([*done.forward, *done.inputs, *done.weights], times)
+        bound = replace(case, ops=[*each, *done.once], memory=found.memory).answer(symbolic=symbolic)
         alike[held] = bound
     else:
         bound = replace(case, ops=[part.op for part in known.ops], memory=found.memory).again(known)
     assert bound.footprint is not None
-    return Stage(numbers, len(held[0]), bound, bound.footprint, found.fixed), found
+    return Stage(numbers, len(held[0]), bound, bound.footprint, found.fixed)
 
 
 def _times(
-    stages: Sequence[Stage], found: Sequence[Passes], plan: StepPlan, order: Schedule, count: int,
-    shorten: Callable[[str, Size], Size],
+    stages: Sequence[Stage], found: Sequence[tuple[Passes, Passes | None]], case: Case, plan: StepPlan, order: Schedule,
+    count: int, symbolic: bool, shorten: Callable[[str, Size], Size],
 ) -> tuple[Size, Size, Size]:  # fmt: skip
     """The three times of a step with the waits of the pipeline; ``shorten`` gives long forms symbols of their own."""
     if count == 1:
         bound = stages[0].bound
         return bound.lower, bound.op_by_op, bound.upper
-    made: dict[int, Mapping[str, _Slot]] = {}
-    known: dict[int, Mapping[str, _Slot]] = {}
-    for one, each in zip(stages, found, strict=True):
+    made: dict[int, tuple[Mapping[str, _Slot], Mapping[str, _Slot]]] = {}
+    known: dict[int, tuple[Mapping[str, _Slot], Mapping[str, _Slot]]] = {}
+    for one, (each, whole) in zip(stages, found, strict=True):
         alike = id(one.bound.ops)
         if alike not in known:
-            known[alike] = _of_microbatch(one.bound, each, plan.microbatches, order.fills, shorten)
+            own = _of_microbatch(one.bound, whole or each, 1 if whole else plan.microbatches, order.fills, shorten)
+            smallest = own
+            if whole is not None:
+                ops = [*each.forward, *each.inputs, *each.weights]
+                bound = replace(case, ops=ops, memory=each.memory).answer(symbolic=symbolic)
+                smallest = _of_microbatch(bound, each, 1, order.fills, shorten)
+            known[alike] = smallest, own
         made.update(dict.fromkeys(one.numbers, known[alike]))
     rest = {"microbatches": plan.microbatches, "chunks": plan.chunks}
 
     def step(form: str) -> Size:
-        passes, once = zip(*(made[number].get(form, ((0, 0, 0), 0)) for number in range(count)), strict=True)
-        return order.step(passes, once=once, **rest)
+        none = (0, 0, 0), 0
+        passes = [made[number][0].get(form, none)[0] for number in range(count)]
+        work, once = zip(*(made[number][1].get(form, none) for number in range(count)), strict=True)
+        return order.step(passes, once=once, whole=() if found[0][1] is None else work, **rest)
 
-    times = {form: step(form) for form in dict.fromkeys(form for each in made.values() for form in each)}
+    times = {form: step(form) for form in dict.fromkeys(form for _, each in made.values() for form in each)}
     op_by_op, upper = times.pop("op by op"), times.pop("upper")
     return maximum(*times.values()), op_by_op, upper
 
@@ -554,6 +579,13 @@ def _adapters_said(laid: _LaidOutStep) -> str:
     return f"{beside}, {formats}; {frozen}: {through}"
 
 
+#: How often weights are read, by whether the number of microbatches is stated.
+_WEIGHTS_READ = {
+    True: "weights are read for each",
+    False: "memory is that of so many, times are the floor of any number up to these: weights are read once",
+}
+
+
 def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     asked, model, plan, layout, machine = laid.asked, laid.local, laid.plan, laid.layout, laid.machine
     counting, rates, moved = asked.conventions.said(machine, of_model=True)
@@ -587,7 +619,7 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     if not is_one(plan.microbatches):
         parts = format_amount(plan.microbatches) if is_array(plan.microbatches) else plan.microbatches
         several = "" if is_symbol(plan.microbatches) else f"{parts} "
-        said.append(f"{several}microbatches one after the other: weights are read for each")
+        said.append(f"{several}microbatches one after the other: {_WEIGHTS_READ[laid.as_one() is None]}")
     if not (is_array(laid.share) or is_symbol(laid.share)) and laid.share != int(laid.share):
         on_average = f"{laid.share:.4g} sequences for each copy of the model on average"
         said.append(f"{on_average}; memory is that of {math.ceil(laid.share):,} whole ones")
