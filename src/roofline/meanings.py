@@ -37,7 +37,7 @@ MEANINGS = {
     "host_kv": "Keys, values and states stay in the host's memory, read and written over its link.",
     "kv_block": "Tokens of a block of a paged cache: memory holds whole ones (default 1).",
     "adapters": "How many different adapters are served, of the rank of lora (default 1).",
-    "microbatches": "Parts of a batch, in training added up (default 1; over stages one each, in training a sequence).",
+    "microbatches": "Parts of a batch, in training added up (default: over stages the floor of any number, else 1).",
     "name": "What the answer calls it.",
     "theme": "light or dark.",
     "out": "A folder that keeps a grid in blocks, and goes on where it was stopped.",
@@ -273,7 +273,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "data": "Copies of the model (default: what a given fsdp leaves).",
         "pipeline": "Stages that hold some layers.",
         "microbatches": (
-            "Parts of a step, or several numbers (default 1, or as many as it fits in; with stages one a sequence)."
+            "Parts of a step, or several numbers (default 1, or as many as it fits in; with stages any number)."
         ),
         "fsdp": "Chips that share the states of a copy, as zero says.",
         "tensor": "Chips that split each layer; of several machines one each.",

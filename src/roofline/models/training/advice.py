@@ -261,14 +261,13 @@ def computing(bound: Bound) -> float:
 def _from_tokens(found: Training, axes: Sequence[str]) -> list[Limit]:
     """Tokens of a chip from which computing takes longer than each axis: both are straight lines of the batch.
 
-    Where no number of microbatches is given, each gathers the weights anew, and how many there are follows the tokens:
-    of stages one a sequence; of others as many as fit, so that it is one from which computing covers an axis.
+    Where no number of microbatches is given, they are as many as fit, so that it is one from which computing covers an
+    axis; over stages the floor gathers weights once.
     """
     asked, one = found.question, found
-    more = {"microbatches": 2 * found.microbatches} if found.layout.pipeline > 1 and asked.microbatches is None else {}
     if asked.as_fits and asked.microbatches is not None and all(_margin(found, axis) >= 0 for axis in axes):
         one = again(found, microbatches=1)
-    twice = again(one, batch_tokens=2 * found.batch_tokens, **more)
+    twice = again(one, batch_tokens=2 * found.batch_tokens)
     return [_from_tokens_of(one, twice, axis) for axis in axes]
 
 
