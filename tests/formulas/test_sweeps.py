@@ -652,7 +652,7 @@ def test_a_prompt_of_fewer_sequences_than_stages_has_figures_too() -> None:
 def test_any_number_of_such_prompts_is_priced_in_memory_and_in_blocks(tmp_path: Path) -> None:
     """Each row is what one step is, whichever rows are priced with it, and where the slowest stage differs too."""
     columns = "lower,bound_by,flops,bytes,memory,time.hbm"
-    asked: dict[str, Any] = {"on": "h100:8", "tensor": 2, "pipeline": 4, "columns": columns}
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 2, "pipeline": 4, "microbatches": 4, "columns": columns}
     asked |= {"batch": [1, 3, 5], "prompt": [2, *range(100, 130000, 3000)]}
     found = sweep_steps("llama-3-8b", "prefill", **asked)
     assert len(found) == 135
