@@ -50,7 +50,7 @@ def test_a_table_is_of_one_answer(tmp_path: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(("words", "hint"), [
-    (["chips", "-o", "x.svg"], "up to 12 have: add --top 12, or name them"),
+    (["chips", "-o", "x.svg"], "up to 12 have: name them, or list fewer"),
     (["formula", "bf16[B, 8] * bf16[8, 8]", "--on", "v5e", "-o", "x.svg"], "of a size: roofline sweep draws it"),
     (["train", "7e9", "--on", "h100", "--memory", "-o", "x.csv"], "has no table; end the name in .html, .json or .txt"),
 ])  # fmt: skip

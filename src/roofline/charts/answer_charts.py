@@ -553,14 +553,14 @@ _CALLED = {
 #: What draws an answer that has no picture of its own, on the command line and in Python.
 _INSTEAD = {
     "ChipList": (
-        f"up to {MOST_POINTS} have: add --top {MOST_POINTS}, or name them",
+        f"up to {MOST_POINTS} have: name them, or list fewer",
         f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
     ),
     "StepSweep": (
         "one is of two rows or more with lower or throughput among the columns, or of a column over two sizes",
     )
     * 2,
-    "Traced": ("say where it runs: add --on h100", "say where it runs first: traced.bound(on='h100').plot()"),
+    "Traced": ("say on which machine it runs", "say where it runs first: traced.bound(on='h100').plot()"),
     "Evaluated": ("one is over one size or two that vary",) * 2,
     "Formula": (
         "it has one at several values of a size: roofline sweep draws it",

@@ -44,6 +44,7 @@ from roofline.cli.option_values import (
     is_list,
     kept,
     kept_each,
+    machine_arguments,
     model_size,
     on_each,
     parse_set,
@@ -606,11 +607,8 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
     tokens = _one("batch_tokens", options["batch_tokens"]) or 0
 
     def ask(asked: dict[str, Any]) -> Any:
-        where = target_arguments(asked)
-        return training_memory(
-            asked["model"], tokens=tokens, checkpoint=policy, optimizer=options["optimizer"],
-            **{name: where[name] for name in ("on", "set", "files")}, **figures,
-        )  # fmt: skip
+        how: dict[str, Any] = {"tokens": tokens, "checkpoint": policy, "optimizer": options["optimizer"], **figures}
+        return training_memory(asked["model"], **how, **machine_arguments(asked))
 
     found = on_each({**options, "model": models_in(model)}, ask)
     show_answer(found, as_json)
@@ -656,10 +654,7 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
         figures["checkpoint"] = options["checkpoint"]
 
     def ask(asked: dict[str, Any]) -> Any:
-        where = target_arguments(asked)
-        return budget(
-            asked["model"], tokens=tokens, **{name: where[name] for name in ("on", "set", "files")}, **figures
-        )
+        return budget(asked["model"], tokens=tokens, **machine_arguments(asked), **figures)
 
     found = on_each({**options, "model": models_in(model)}, ask)
     show_answer(found, as_json)

@@ -355,17 +355,15 @@ def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,))
     return (*own, *(path for path in measured if os.path.isfile(path)), *files)
 
 
+def machine_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Turn the options that say which machine into arguments of the library; ``options`` loses them."""
+    on = options.pop("on")
+    return {"on": on, "set": parse_set(options.pop("set_")), "files": machine_files(options.pop("files"), (on,))}
+
+
 def target_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Turn the shared target options into arguments of the library; ``options`` loses them."""
-    on = options.pop("on")
-    return {
-        "on": on,
-        "set": parse_set(options.pop("set_")),
-        "files": machine_files(options.pop("files"), (on,)),
-        "unit": options.pop("unit"),
-        "over": options.pop("over"),
-        "achievable": options.pop("achievable"),
-    }
+    return machine_arguments(options) | {name: options.pop(name) for name in ("unit", "over", "achievable")}
 
 
 def question_arguments(options: dict[str, Any], sizes: dict[str, Any] | None = None) -> dict[str, Any]:
