@@ -364,8 +364,8 @@ def model_command(names: tuple[str, ...], modules: bool, parts: bool, as_json: b
         return
     if options.pop("compute") is not None:
         raise InputError("--compute says nothing of FLOPs and bytes, and there are no times here", hint="leave it out")
-    said = "number of tokens or sequences", "one, for instance 8k"
-    asked = {name: _one(name, options.pop(name), *said) for name in ("batch", "prompt", "context")}
+    what = "number of tokens or sequences", "one, for instance 8k"
+    asked = {name: _one(name, options.pop(name), *what) for name in ("batch", "prompt", "context")}
     asked |= convention_arguments(options, OF_OPERATIONS) | STORED.arguments(options)
     prompts = [asked["prompt"] or min(1024, model.context or 1024) for model in models]
     found = [summary(model, **{**asked, "prompt": prompt}) for model, prompt in zip(models, prompts, strict=True)]
