@@ -41,6 +41,14 @@ def test_an_explanation_is_a_file_of_text(tmp_path: Path, capsys: Capture) -> No
     assert (tmp_path / "x.txt").read_text() == explained
 
 
+def test_every_file_is_checked_before_the_first_is_written(tmp_path: Path, capsys: Capture) -> None:
+    words = ["formula", "bf16[B, 8] * bf16[8, 8]", "--on", "v5e", "--js"]
+    assert main([*words, "-o", str(tmp_path / "a.js"), "-o", str(tmp_path / "a.py")]) == 2
+    said = capsys.readouterr()
+    assert "a.py is named as a formula by --python, and another language is asked for" in said.err
+    assert (said.out, list(tmp_path.iterdir())) == ("", [])
+
+
 def test_a_table_is_of_one_answer(tmp_path: Path, capsys: Capture) -> None:
     words = ["scaling", "dp", "fsdp", "--on", "v5p", "-o"]
     assert main([*words, str(tmp_path / "x.csv")]) == 2

@@ -502,12 +502,6 @@ def _files(context: click.Context, parameter: click.Parameter, values: Any) -> A
     return rest if isinstance(values, tuple) else next(iter(rest), None)
 
 
-def check_json_beside(path: str | None, as_json: bool) -> None:
-    """Refuse ``--json`` beside a file that holds the answer in another form."""
-    if path is not None and as_json and not path.lower().endswith(".json"):
-        raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
-
-
 def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
     """The command, which writes what it would show where files were named: each as it would be written alone.
 
@@ -515,13 +509,20 @@ def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
     """
 
     def command(**options: Any) -> int:
-        meta = click.get_current_context().meta
+        context = click.get_current_context()
+        meta, prints_json = context.meta, options.get("as_json", False)
         kept, given = meta.pop(KEY, ()), options.get(own)
         files = given if isinstance(given, tuple) else (given,) * (given is not None)
-        if len(kept) + len(files) > 1 and options.get("as_json"):
+        if len(kept) + len(files) > 1 and prints_json:
             raise InputError(
                 "--json prints one answer, and each file is one", hint="name one file, or leave out --json"
             )
+        for path in kept:
+            if "language" in options:
+                check_language(path, options["language"])
+            beside = (".json", *PICTURES) if context.command.name in _JSON_BESIDE else ".json"
+            if prints_json and not path.lower().endswith(beside):
+                raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
         alone = {**options, own: None} if own else options
         each = files if files or kept else (None,)
         codes = [_code_of(run, {**alone, own: file} if own else alone) for file in each]
@@ -543,13 +544,9 @@ def _code_of(run: Callable[..., Any], options: Mapping[str, Any]) -> int:
 
 def _written(run: Callable[..., Any], options: dict[str, Any], path: str, words: Sequence[str]) -> int:
     """Write what a command says into a file; its exit code."""
-    if "language" in options:
-        check_language(path, options["language"])
     ending = os.path.splitext(path)[1].lower()
     if ending == ".json" and "as_json" in options and not options.get("language"):
         options["as_json"] = True
-    if ending not in PICTURES or click.get_current_context().command.name not in _JSON_BESIDE:
-        check_json_beside(path, options.get("as_json", False))
     with keep(ending) as found:
         code = _code_of(run, options)
     write(found, path, words)
