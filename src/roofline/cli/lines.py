@@ -5,7 +5,6 @@ Closed forms are printed as LaTeX, JavaScript, Python, C; several sizes as a tab
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,7 +51,6 @@ from roofline.cli.output import (
     wrote,
 )
 from roofline.errors import InputError
-from roofline.files import PICTURES
 from roofline.formulas.printers import PRINTED
 from roofline.hardware.targets import open_shape
 from roofline.quantity import format_percent, whole_number
@@ -315,7 +313,9 @@ def sweep_command(
         check_table(output)
     if output is not None and as_json and not run:
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
-    if kind is not None and (as_json or run or not _is_drawn(output)):
+    if run and is_drawn():
+        raise InputError("blocks are not written to one file", hint="name a folder: -o grid/")
+    if kind is not None and (as_json or run or output is not None):
         raise InputError("--kind is that of a picture", hint="end -o in .svg, .png or .pdf, or leave it out")
     expressions, sizes = split_words(words, lists=True)
     if run and options["estimate"]:
@@ -340,27 +340,19 @@ def sweep_command(
         "estimate": ["expected", "low", "high"] if wanted else [],
     }
     if output is not None:
-        if _is_drawn(output):
-            show_chart(_drawn(found, kind, added), output)
-        else:
-            found.save(output)
-            is_shown = output.lower().endswith(PICTURED)  # .txt holds what a terminal does
-            wrote(output, {} if is_shown else found.units, "" if is_shown else f"{len(found):,} rows to ")
-            for line in () if is_shown else found.in_brief():
-                click.echo(line)
-        for line in found.incomplete:
-            click.echo(f"incomplete  {line}")
-    elif kind is not None:
-        show_chart(_drawn(found, kind, added), None)
+        found.save(output)
+        is_shown = output.lower().endswith(PICTURED)  # .txt holds what a terminal does
+        wrote(output, {} if is_shown else found.units, "" if is_shown else f"{len(found):,} rows to ")
+        for line in () if is_shown else found.in_brief():
+            click.echo(line)
+    elif kind is not None or is_drawn():
+        show_chart(_drawn(found, kind, added))
     else:
         if as_json and len(found) > MOST_JSON:
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
         show_answer(found, as_json, whole=True)
-
-
-def _is_drawn(output: str | None) -> bool:
-    """Whether an answer that goes there may be a picture: one is drawn in a terminal too."""
-    return output is None or os.path.splitext(output)[1].lower() in PICTURES
+    for line in found.incomplete if output is not None or is_drawn() else ():
+        click.echo(f"incomplete  {line}")
 
 
 def _drawn(found: Any, kind: str | None, added: dict[str, Sequence[str]]) -> Any:

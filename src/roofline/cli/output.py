@@ -213,26 +213,27 @@ def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "", sai
     click.echo(f"wrote {what}{path}{': ' * bool(said)}{said}", err=bool(context and context.params.get("as_json")))
 
 
-def show_chart(chart: Any, path: str | None = None, of: Any = None) -> None:
-    """Write a chart to a file, at twice the size unless a width is asked for, or draw it in the terminal.
-
-    A width keeps the plot's proportions; rows of bars and of the key keep their height. ``of`` is the answer that it is
-    a picture of, which stands beside the file.
-    """
+def show_chart(chart: Any, of: Any = None) -> None:
+    """Draw a chart in the terminal; ``of`` is the answer that it is a picture of, which stands beside its file."""
     import shutil
 
-    if path is None and is_kept():
+    if is_kept():
         if of is not None and is_drawn():
             show(_opening(of)[:-1], of=of)
         show(chart)
         return
-    look = (context.meta if (context := click.get_current_context(silent=True)) else {}).get(LOOK, {})
+    columns = shutil.get_terminal_size((100, 30)).columns
+    click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))
+
+
+def _save_chart(chart: Any, path: str) -> None:
+    """Write a chart as it is asked to look, at twice the size unless a width is asked for.
+
+    A width keeps the plot's proportions; rows of bars and of the key keep their height.
+    """
+    look = click.get_current_context().meta.get(LOOK, {})
     chart = chart.with_theme("dark") if look.get("dark") else chart
     chart = chart.with_title(look["title"]) if "title" in look else chart
-    if path is None:
-        columns = shutil.get_terminal_size((100, 30)).columns
-        click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))
-        return
     chart.save(path, width=look.get("width"))
     wrote(path, said="; ".join(chart.left_out))
 
@@ -486,11 +487,12 @@ def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> 
 
 
 def _files(context: click.Context, parameter: click.Parameter, values: Any) -> Any:
-    """Check the files before any work is done; of a command that writes its own, pages alone go the common road."""
+    """Check the files before any work is done; of a command that writes its own, pages and pictures go this road."""
     listed = values if isinstance(values, tuple) else (values,) if values is not None else ()
     if len({*listed}) < len(listed):
         raise InputError("-o names one file twice", hint="each is written once")
-    kept = [each for each in listed if parameter.name == "report_file" or each.lower().endswith(".html")]
+    common = (".html", *PICTURES) if context.command.name in _PICTURED else ".html"
+    kept = [each for each in listed if parameter.name == "report_file" or each.lower().endswith(common)]
     for path in kept:
         from roofline.web.report import check_ending
 
@@ -624,7 +626,7 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
             chart, beside = picture_of(found.shown, path), [(_opening(beside[0][0]), beside[0][1])]
         for said, answer in beside:
             show(said, of=answer)
-        show_chart(chart, path)
+        _save_chart(chart, path)
         return
     else:
         lacks = save_shown(found.shown, path, words, click.get_current_context().meta.get(LOOK, {}).get("title", ""))
