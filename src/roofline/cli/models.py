@@ -561,10 +561,9 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
         options.pop(name)
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _one(name, options[name])
-    if options["microbatches"] is not None:
-        options["microbatches"] = _size("microbatches", options["microbatches"], *_PARTS)
-        if is_array(options["microbatches"]):
-            raise InputError("--search tries numbers of microbatches", hint="give one, or leave --microbatches out")
+    options["microbatches"] = _size("microbatches", options["microbatches"], *_PARTS)
+    if is_array(options["microbatches"]):
+        raise InputError("--search tries numbers of microbatches", hint="give one, or leave --microbatches out")
     for name in (*TRIED, "zero"):
         if not not_default(name):
             options[name] = None
