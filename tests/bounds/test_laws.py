@@ -136,7 +136,7 @@ def test_number_array_and_symbol_agree(asked: Asked) -> None:
     assert array.bound_by.decode() == [number.bound_by] * 2
     closed = bound(line, on=machine)
     known = {symbol(name): size for name, size in sizes.items()}
-    known |= values_of((u.rate.value for u in closed.uses), [u.rate for u in closed.uses])
+    known |= values_of(use.rate for use in closed.uses)
     for name in ("flops", "lower", "upper", "op_by_op"):
         form = getattr(closed, name)
         assert float(form.subs(known) if is_symbol(form) else form) == pytest.approx(getattr(number, name), rel=1e-12)

@@ -171,7 +171,7 @@ def number_is_symbol(rng: random.Random) -> int:
 
     line, labels, _ = a_question(rng)
     many, closed = columns(rng, labels), roofline.bound(line, on="h100")
-    rates = values_of((use.rate.value for use in closed.uses), [use.rate for use in closed.uses])
+    rates = values_of(use.rate for use in closed.uses)
     known = {rate: sympy.Float(value, 30) for rate, value in rates.items()}
     for row in range(ROWS // 4):
         sizes = {label: int(column[row]) for label, column in many.items()}

@@ -14,7 +14,7 @@ Rates as symbols, for closed forms: ``P_bf16`` for a peak, ``W_hbm`` for a bandw
 >>> from roofline.hardware import chip
 >>> from roofline.work import Key
 >>> found = symbolic_rates(chip("v5e"), Key("flops", "matrix", "bf16"), None)[0]
->>> found.value, values_of([found.value], [found])
+>>> found.value, values_of([found])
 (P_bf16, {P_bf16: 197000000000000.0})
 """
 
@@ -66,10 +66,9 @@ def rate_symbol(name: str) -> Any:
     return sympy.Symbol(name, positive=True)
 
 
-def values_of(symbols: Iterable[Any], rates: Sequence[Rate]) -> dict[Any, float]:
-    """Map rate symbols to the numbers they stand for."""
-    wanted = set(symbols)
-    return {r.value: r.plain for r in rates if r.value in wanted and r.plain is not None}
+def values_of(rates: Iterable[Rate]) -> dict[Any, float]:
+    """Map the symbols of rates to the numbers they stand for."""
+    return {rate.value: rate.plain for rate in rates if rate.plain is not None}
 
 
 RatesOf = Callable[[Machine, Key, Op], Sequence[Rate]]

@@ -812,7 +812,7 @@ def _together(form: Any, several: Mapping[str, tuple[str, ...]]) -> Any:
 
 
 def _numbers(symbolic: Bound) -> dict[Any, float]:
-    return values_of((use.rate.value for use in symbolic.uses), [use.rate for use in symbolic.uses])
+    return values_of(use.rate for use in symbolic.uses)
 
 
 def _sides(symbolic: Bound, condition: Condition, network: str | None) -> tuple[Any, list[Any]]:

@@ -552,7 +552,7 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
     pieces = symbolic.times
     symbolic = replace(symbolic, times={name: last_piece(time) for name, time in pieces.items()})
     asked = asked if symbolic.plan is None else asked.vary(plan=symbolic.plan)
-    numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
+    numbers = values_of(use.rate for use in symbolic.uses)
     if for_ in names:
         x, unit, figure, now = symbol(for_), "", "", None
     else:

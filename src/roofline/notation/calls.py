@@ -47,7 +47,7 @@ where a depthwise convolution has a named size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline import dtypes
@@ -274,15 +274,22 @@ def along(scope: Scope, call: CallNode, shape: Shape) -> tuple[str, ...]:
     if all(is_unnamed(label) for label in labels):
         scope.assume(f"{call.function}_{','.join(call.over)} of {shape.written} is along its last dimension")
         return labels[-1:]
-    found: list[str] = []
-    for word in call.over:
-        letters = list(word) if word not in labels and all(letter in labels for letter in word) else [word]
-        for label in letters:
-            if label not in labels:
-                hint = f"it has {scope.show_axes(shape.axes)}"
-                raise scope.fail(f"{call.function}_{word}: the operand has no {label}", call.span, hint)
-            found.append(label)
+    found = tuple(one_by_one(call.over, labels))
+    missing = next((label for label in found if label not in labels), None)
+    if missing is not None:
+        hint = f"it has {scope.show_axes(shape.axes)}"
+        raise scope.fail(f"{call.function}_{missing}: the operand has no {missing}", call.span, hint)
     return tuple(dict.fromkeys(found))
+
+
+def one_by_one(words: Iterable[str], labels: Collection[str]) -> Iterator[str]:
+    """The labels that words behind ``_`` name: one each, or several of one letter.
+
+    >>> list(one_by_one(["ST", "batch"], ["batch", "S", "T"]))
+    ['S', 'T', 'batch']
+    """
+    for word in words:
+        yield from word if word not in labels and all(letter in labels for letter in word) else [word]
 
 
 def last(scope: Scope, call: CallNode, shape: Shape) -> tuple[str, ...]:

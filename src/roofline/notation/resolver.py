@@ -39,7 +39,7 @@ from typing import TypeAlias
 from roofline import dtypes
 from roofline.errors import NotationError, look_alike
 from roofline.frozen import Frozen, NamedTuple
-from roofline.notation.calls import FUNCTIONS, OPERAND_DTYPES, check_words, resolve_call
+from roofline.notation.calls import FUNCTIONS, OPERAND_DTYPES, check_words, one_by_one, resolve_call
 from roofline.notation.canonical import step_text
 from roofline.notation.result import broadcast, match, reordered
 from roofline.notation.scope import DEFAULT_DTYPE, INSIDE, NOTHING, Scope, Wanted, is_unnamed, rename
@@ -196,15 +196,13 @@ def _named(scope: Scope, node: BinaryNode, paired: _Paired) -> tuple[str, ...]:
     """Check the labels of ``·_{D,E}`` against both operands."""
     shared = [label for label in paired.left.labels if label in paired.right.labels]
     found: list[str] = []
-    for label in node.over or ():
-        letters = list(label) if label not in shared and all(letter in shared for letter in label) else [label]
-        for item in letters:
-            if item not in shared:
-                message = f"{item} is to be contracted but does not stand in both operands"
-                raise scope.fail(message, node.position, f"both have: {', '.join(shared) or 'nothing'}")
-            if item in found:
-                raise scope.fail(f"{item} is to be contracted twice", node.position)
-            found.append(item)
+    for label in one_by_one(node.over or (), shared):
+        if label not in shared:
+            message = f"{label} is to be contracted but does not stand in both operands"
+            raise scope.fail(message, node.position, f"both have: {', '.join(shared) or 'nothing'}")
+        if label in found:
+            raise scope.fail(f"{label} is to be contracted twice", node.position)
+        found.append(label)
     return tuple(found)
 
 

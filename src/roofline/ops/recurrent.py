@@ -140,14 +140,13 @@ def selective_scan(
 
     Source: Gu and Dao, arXiv:2312.00752, section 3 and algorithm 2; the scan runs on the vector unit.
     """
-    work = Work.flops("vector", "fp32", tokens * channels * (9 * state_size + 2))
-    dims = {"tokens": tokens, "channels": channels, "state_size": state_size}
-    return Op(name, "recurrence", work, tuple(reads), tuple(writes), dims)
+    sizes = {"tokens": tokens, "channels": channels, "state_size": state_size}
+    return gated_scan(name, reads, writes, **sizes, each=9 * state_size + 2)
 
 
 def gated_scan(
-    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, tokens: Size, channels: Size, each: int = 9,
-    state_size: int = 1,
+    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, tokens: Size, channels: Size, each: Size = 9,
+    state_size: Size = 1,
 ) -> Op:  # fmt: skip
     """Update one number for each channel and token, by gates of the decay (r) and of the input (i): RG-LRU.
 
