@@ -391,6 +391,11 @@ class CatalogLayer(NamedTuple):
         return next((k for k, raw in self.systems.items() if squashed in map(normalise, names_of(k, raw))), None)
 
 
+def _own_key(squashed: str, layers: Sequence[CatalogLayer]) -> str | None:
+    """The key of the chip with this name in the last layer that has one."""
+    return next((key for layer in reversed(layers) if (key := layer.key(squashed))), None)
+
+
 def read_layer(path: str, part: Callable[[str], str] = str) -> CatalogLayer:
     """Parse one file and check its head; a file that does not parse is an error naming the line.
 
@@ -589,8 +594,7 @@ def _counted(name: str, layers: Sequence[CatalogLayer]) -> tuple[str, str, str] 
         return None
     chip = found["chip"] or found["first"]
     squashed = normalise(chip)
-    own = next((k for layer in reversed(layers) if (k := layer.key(squashed))), None)
-    known = read_index().aliases
+    own, known = _own_key(squashed, layers), read_index().aliases
     key = own or known.get(squashed) or chip_of_device(chip) or (known.get(squashed.removesuffix("s")))
     number = (found["count"] or found["shape"]).lower().replace("×", "x")
     return None if key is None else (key, number, found["sign"] or "x")
@@ -783,8 +787,7 @@ def _build_system(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer])
 
     def chip_named(name: str) -> Machine:
         squashed = normalise(name)
-        known = next((k for below in reversed(layers) if (k := below.key(squashed))), None)
-        known = known or read_index().aliases.get(squashed)
+        known = _own_key(squashed, layers) or read_index().aliases.get(squashed)
         if known is None:
             place.at("chip").fail(f"names {name!r}, which is not known", unknown_chip(name, layers).hint)
         return _from_layers(known, layers, ())
@@ -797,7 +800,7 @@ def _parent(name: str, key: str, place: FieldPath, layers: Sequence[CatalogLayer
     """Find what a chip inherits from: in its own layer and those below, or below only where it names itself."""
     squashed = normalise(name)
     below = layers[:-1] if squashed == normalise(key) else layers
-    found = next((k for layer in reversed(below) if (k := layer.key(squashed))), None)
+    found = _own_key(squashed, below)
     if found is not None and any(found in layer.chips for layer in below):
         step = f"{len(below)}:{found}"
         if step in chain:
