@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from math import prod
 from typing import Any
 from unittest import mock
@@ -633,15 +634,6 @@ def dense_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return torch.empty(dims, dtype=left.dtype, device="meta")
 
 
-def _as_of_reals(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """As large as of floating point, in the format of what goes in: integers that quantised tensors stand for."""
-    given = [leaf for leaf in tensors_in(args) if leaf.dtype in (torch.uint8, torch.int8)]
-    if not given:
-        return NotImplemented
-    made = function(*map_tensors(args, lambda leaf: torch.empty(leaf.shape, device="meta")), **kwargs)
-    return torch.empty_like(made, dtype=given[0].dtype)
-
-
 #: What functions of quantised tensors are of floating point, and how many of their first arguments that takes.
 _OF_REALS: dict[str, tuple[Any, int | None]] = {
     **{name: (getattr(torch.ops.aten, name), None)
@@ -652,8 +644,18 @@ _OF_REALS: dict[str, tuple[Any, int | None]] = {
     "quantized.max_pool2d": (torch.max_pool2d, None),
 }  # fmt: skip
 
-for _name, (_function, _many) in _OF_REALS.items():
-    shape(_name)(lambda args, kwargs, f=_function, n=_many: _as_of_reals(f, args[:n], {} if n else kwargs))
+
+def _as_of_reals(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As large as of floating point, in the format of what goes in: integers that quantised tensors stand for."""
+    (function, many), given = _OF_REALS[name], [leaf for leaf in tensors_in(args) if leaf.dtype in _INTEGERS.values()]
+    if not given:
+        return NotImplemented
+    plain = map_tensors(args[:many], lambda leaf: torch.empty(leaf.shape, device="meta"))
+    return torch.empty_like(function(*plain, **({} if many else kwargs)), dtype=given[0].dtype)
+
+
+for _name in _OF_REALS:
+    shape(_name)(partial(_as_of_reals, _name))
 
 #: The plain integers that quantised tensors stand for.
 _INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
