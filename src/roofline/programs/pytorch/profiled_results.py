@@ -21,6 +21,7 @@ from roofline.ops.convolution import Window
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.sequences import broadcast, recurrence_of
+from roofline.programs.pytorch.rules.windows import CONVOLUTIONS
 from roofline.sizes import ceil_div
 from roofline.work import Tensor
 
@@ -73,14 +74,12 @@ SIGNATURES: dict[str, str] = {
     **dict.fromkeys(("addmm", "addmv", "baddbmm", "addbmm", "_addmm_activation"), "self mat1 mat2 beta"),
     "linear": "input weight bias",
     **dict.fromkeys(("add", "sub", "rsub", "_foreach_add", "_foreach_sub"), "self other alpha"),
-    **dict.fromkeys(("cumsum", "cumprod", "softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax"),
-                    "self dim"),
-    **dict.fromkeys(("cummax", "cummin", "logcumsumexp", "median", "nanmedian", "mode"), "self dim"),
+    **dict.fromkeys(("cumsum", "cumprod", "softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax",
+                     "cummax", "cummin", "logcumsumexp", "median", "nanmedian", "mode"), "self dim"),
     **dict.fromkeys(("_cummax_helper", "_cummin_helper"), "self values indices dim"),
     "_masked_softmax": "self mask dim",
-    "kthvalue": "self k dim",
     "sort": "self dim descending",
-    "topk": "self k dim",
+    **dict.fromkeys(("kthvalue", "topk"), "self k dim"),
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
                      "max_pool3d_with_indices", "mkldnn_max_pool2d", "mkldnn_max_pool3d"),
                     "self kernel_size stride padding dilation ceil_mode"),
@@ -384,15 +383,16 @@ def _pairs(call: Call) -> Result:
     return _like(x, (*_broadcast([x.shape[:-2], y.shape[:-2]]), x.shape[-2], y.shape[-2]))
 
 
-@_results("scaled_dot_product_attention", "_scaled_dot_product_flash_attention",
-          "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
-          "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable")  # fmt: skip
+_ATTENTIONS = [name for name in SIGNATURES if "scaled_dot_product" in name]
+
+
+@_results(*(name for name in _ATTENTIONS if not name.endswith("_backward")))
 def _attended(call: Call) -> Result:
     q, _, v = call.operands(0, 1, 2)
     return _like(q, (*q.shape[:-1], v.shape[-1]))
 
 
-@_results(*(name for name in SIGNATURES if name.startswith("_scaled_dot_product") and name.endswith("_backward")))
+@_results(*(name for name in _ATTENTIONS if name.endswith("_backward")))
 def _attended_backward(call: Call) -> Sequence[Result]:
     """The gradients of queries, keys and values, and of a bias where that is asked for."""
     wanted, bias = call.get("grad_input_mask"), call.operand("attn_bias")
@@ -400,9 +400,7 @@ def _attended_backward(call: Call) -> Sequence[Result]:
     return _all_like([*call.operands(1, 2, 3), *([bias] if has_bias and bias is not None else [])])
 
 
-@_results("convolution", "_convolution", "convolution_overrideable", "cudnn_convolution", "mkldnn_convolution",
-          "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-          tensors=3)  # fmt: skip
+@_results(*CONVOLUTIONS, tensors=3)
 def _convolved(call: Call) -> Result:
     x, weight = call.operands(0, 1)
     spatial, groups = weight.rank - 2, call.stated("groups", 1)
