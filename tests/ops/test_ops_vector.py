@@ -242,8 +242,10 @@ def _reduced(function: str, x: list[N]) -> None:
         result = x[0]
         for value in x[1:]:
             result = result * value
-    elif function == "norm":
-        total([value * value for value in x]).sqrt()
+    elif function in ("norm", "squares"):
+        squares = total([value * value for value in x])
+        if function == "norm":
+            squares.sqrt()
     elif function == "variance":
         mean = total(x) / n
         total([_square(value - mean) for value in x]) / n

@@ -86,6 +86,9 @@ def test_a_line_and_a_traced_program_cost_the_same(name: str) -> None:
     [
         ("a scaled sum", lambda x, y: torch.add(x, y, alpha=2), [(8, 32), (8, 32)], 2 * 8 * 32),
         ("group norm", lambda x: F.group_norm(x, 4), [(2, 8, 6)], 5 * 2 * 8 * 6 + 2 * 2 * 4),
+        ("a sum of squares with its root", lambda x: x.norm(dim=1), [(4, 8)], 4 * 16),
+        ("absolute values without a root", lambda x: x.norm(1, dim=1), [(4, 8)], 4 * 15),
+        ("the largest absolute value", lambda x: x.norm(float("inf"), dim=1), [(4, 8)], 4 * 15),
         ("max pool", lambda x: F.max_pool1d(x, 3), [(2, 4, 9)], 2 * 4 * 3 * 2),
         ("distances", lambda x, y: torch.cdist(x, y, p=1.0), [(5, 16), (7, 16)], 3 * 5 * 7 * 16),
     ],

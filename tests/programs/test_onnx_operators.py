@@ -96,6 +96,8 @@ def test_a_deformed_convolution_is_one_that_mixes_first():
     ("HannWindow", {}, {"constants": {"n": 16}}, 5 * 16),
     ("HardSigmoid", {"x": (4, 4)}, {}, 4 * 16),
     ("Hardmax", {"x": (4, 8)}, {}, 4 * 7),
+    ("ReduceL1", {"x": (4, 8)}, {"constants": {"axes": [1]}}, 4 * 15),
+    ("ReduceL2", {"x": (4, 8)}, {"constants": {"axes": [1]}}, 4 * 16),
     ("ReduceLogSum", {"x": (4, 8)}, {"constants": {"axes": [1]}}, 4 * 8),
     ("SwiGLU", {"x": (4, 4), "y": (4, 4)}, {"opset": 28}, 5 * 16),
     ("SwiGLU", {"x": (4, 4), "y": (4, 4)}, {"opset": 28, "alpha": 1.7}, 5 * 16),

@@ -39,6 +39,7 @@ PER_RESULT: dict[str, Callable[[Size], Size]] = {
     **dict.fromkeys(("sum", "prod", "max", "min", "argmax", "argmin"), lambda n: n - 1),
     "mean": lambda n: n,
     "norm": lambda n: 2 * n,
+    "squares": lambda n: 2 * n - 1,
     "variance": lambda n: 4 * n,
     "logsumexp": lambda n: 4 * n,
 }
@@ -70,6 +71,7 @@ def reduction(
         sum, prod, max, min, argmax, argmin   n − 1
         mean                                  n          n − 1 adds, 1 divide
         norm        √Σx²                      2n         n squares, n − 1 adds, 1 root
+        squares     Σx², Σ|x|, max |x|        2n − 1     no root
         variance    Σ(x − mean)²/n            4n         mean n, n subtracts, n squares, n − 1 adds, 1 divide
         logsumexp   max + log Σ exp(x − max)  4n         2·(n − 1) for max and sum, n subtracts, n exps, 1 log, 1 add
 

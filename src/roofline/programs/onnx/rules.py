@@ -826,7 +826,7 @@ def _rotary(call: Call, cos: int, sin: int, positions: int) -> Priced:
 
 REDUCTIONS = {
     "ReduceSum": "sum", "ReduceMean": "mean", "ReduceProd": "prod", "ReduceMax": "max", "ReduceMin": "min",
-    "ReduceL1": "norm", "ReduceL2": "norm", "ReduceSumSquare": "norm", "ReduceLogSumExp": "logsumexp",
+    "ReduceL1": "squares", "ReduceL2": "norm", "ReduceSumSquare": "squares", "ReduceLogSumExp": "logsumexp",
     "ReduceLogSum": "mean", "ArgMax": "argmax", "ArgMin": "argmin",
 }  # fmt: skip
 

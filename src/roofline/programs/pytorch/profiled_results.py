@@ -78,6 +78,7 @@ SIGNATURES: dict[str, str] = {
                      "cummax", "cummin", "logcumsumexp", "median", "nanmedian", "mode"), "self dim"),
     **dict.fromkeys(("_cummax_helper", "_cummin_helper"), "self values indices dim"),
     "_masked_softmax": "self mask dim",
+    "linalg_vector_norm": "self ord", "norm": "self p",
     "sort": "self dim descending",
     **dict.fromkeys(("kthvalue", "topk"), "self k dim"),
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",

@@ -5,6 +5,7 @@ Lists of tensors and whole steps of optimizers are elementwise functions too.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from roofline.frozen import replace
@@ -144,7 +145,9 @@ def reduced(call: Call) -> Priced:
     elements = call.operands(0)[0].elements
     results = maximum(1, minimum(call.results[0].elements, elements))
     sizes = {"elements": elements, "results": results}
-    op = pricing.reduction(registry.REDUCTIONS[call.name], call.reads, call.writes, **sizes, name=call.name)
+    has_root = call.get("ord", call.get("p")) not in (1, math.inf, -math.inf)
+    function = registry.REDUCTIONS[call.name] if has_root or "norm" not in call.name else "squares"
+    op = pricing.reduction(function, call.reads, call.writes, **sizes, name=call.name)
     return replace(op, work=op.work * 2) if call.name == "aminmax" else op
 
 
