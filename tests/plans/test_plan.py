@@ -819,3 +819,26 @@ def test_a_plan_by_floors_on_a_chip_without_constants_says_so_first() -> None:
     assert f"{said}, and estimate='vllm' plans without it" in both
     assert f"{said} " in " ".join(str(plan("llama-3-8b", on="mi300x", **asked)).split())
     assert "no step times" not in str(plan("llama-3-8b", on="h100", **asked))
+
+
+def test_a_quantised_checkpoint_is_tried_with_narrower_keys_and_values_too() -> None:
+    """gpt-oss has no format of keys and values of its own; Qwen's checkpoint says fp8 itself."""
+    asked: dict[str, Any] = {"on": "b200", "count": 1, "rate": "1/s", "prompt": 1000, "output": 100}
+
+    def tried(model: str) -> list[str]:
+        return list(dict.fromkeys(each.formats for each in plan(model, **asked).search.replicas))
+
+    assert tried("gpt-oss-20b") == ["stored", "stored kv fp8", "fp8 kv fp8"]
+    assert tried("nvidia--qwen3-235b-a22b-nvfp4") == ["stored", "fp8 kv fp8"]
+    found = plan("gpt-oss-20b", **asked)
+    said = f"{found.best.deployment.replica.formats} was not asked for: narrower formats change what a model answers"
+    assert f"{said}, and formats='stored' keeps them out" in " ".join(str(found).split())
+    named = plan("gpt-oss-20b", **asked, formats="stored kv fp8")
+    assert "--kv-cache-dtype fp8" in named.settings()["vllm"]
+    assert "--quantization" not in named.settings()["vllm"]
+
+
+def test_keys_and_values_of_a_quantised_checkpoint_in_fp8_need_fewer_chips() -> None:
+    asked: dict[str, Any] = {"on": "h100", "rate": "30/s", "prompt": 30000, "output": 1000, "count": [12, 16]}
+    best = [plan("gpt-oss-120b", **asked, formats=each).best.chips for each in ("stored kv fp8", "stored")]
+    assert best == [12, 16]

@@ -574,7 +574,8 @@ class DeploymentPlan(Answer):
 
     @property
     def _narrows(self) -> str:
-        return f"narrower formats change what a model answers, and {spelled('formats', 'bf16')} keeps them out"
+        own = "bf16" if self.asked.model.quantisation is None else "stored"
+        return f"narrower formats change what a model answers, and {spelled('formats', own)} keeps them out"
 
     def _in_words(self, deployment: Deployment) -> str:
         prompts = f"in {deployment.takes_prompts}" if deployment.chunk else deployment.takes_prompts

@@ -84,10 +84,13 @@ FORMATS: dict[str, dict[str, str]] = {
     "int8": {"weights": "int8", "compute": "int8", "activations": "bf16"},
     "int4": {"weights": "int4", "compute": "bf16", "activations": "bf16"},
     "stored": {},
+    "stored kv fp8": {"kv": "fp8"},
 }
 
-#: Formats that are tried where none are named, those of them that a chip computes in; else the last resort.
+#: Formats that are tried where none are named, those of them that a chip computes in; else the last resort. Of a
+#: quantised checkpoint its own come first, with narrower keys and values where it says nothing of them.
 USUAL = ("bf16", "fp8", "fp8 kv fp8")
+QUANTISED = ("stored", "stored kv fp8", "fp8 kv fp8")
 OLDER = "fp16"
 
 #: Tokens of prompts that go beside a decode step in chunks.
@@ -198,7 +201,8 @@ def _formats(asked: PlanQuestion, name: str) -> tuple[str, ...]:
     if asked.formats:
         return asked.formats
     machine = asked.machine(name)
-    usual = ("stored", "fp8 kv fp8") if asked.model.quantisation else USUAL
+    own = asked.model.quantisation
+    usual = USUAL if own is None else QUANTISED if own.kv is None else QUANTISED[::2]
     found = tuple(each for each in usual if _computes_in(machine, each))
     return found or ((OLDER,) if _computes_in(machine, OLDER) else USUAL[:1])
 
