@@ -128,6 +128,16 @@ def test_a_burst_larger_than_all_places_stops_a_step_once_for_each_that_leaves()
     assert found.time_per_token.percentile == pytest.approx(seen.percentile, rel=0.1)
 
 
+@pytest.mark.parametrize("how", [{}, {"mixed": np.full(65, 0.03), "chunks": 2}])
+def test_fewer_come_while_one_waits_where_arrivals_are_even(how: dict[str, Any]) -> None:
+    server = ServerTimes.of(step=np.full(65, 0.01), prompt=0.04, output=9, arrival_variation=0.1, **how)
+    found = server.under(0.3 * server.largest_rate).time_per_token
+    seen = simulate(server, 0.3 * server.largest_rate, requests=8_000, seed=2).time_per_token
+    # were as many to come as of Poisson arrivals, the mean would be 1.4 to 1.6 times as long, the percentile 1.5 to 1.9
+    assert found.mean == pytest.approx(seen.mean, rel=0.15)
+    assert found.percentile == pytest.approx(seen.percentile, rel=0.1)
+
+
 def test_replicas_that_bursts_go_to_at_random_see_less_of_them() -> None:
     random, rate = np.random.default_rng(4), 40.0
     arrivals = np.cumsum(random.gamma(1 / 16, 16 / rate, 400_000))

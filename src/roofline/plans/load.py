@@ -587,7 +587,7 @@ class LoadedServer:
         relative = sum(share * work**2 for share, work in self.server.spread)
         first, unit = prompt / (1 - busy), prompt * relative
         # the first stop ends when all places are taken
-        came = (self.rate * waits + _behind_in_group(self.server.burst)) * first
+        came = (self._came_in(waits) + _behind_in_group(self.server.burst)) * first
         at_first = np.minimum(came, (self.server.most - met) * prompt)
         later = self.rate * (lengths - 1) * decoding * first
         # the rest comes in as others leave, and stops all that decode: at most one for each that leaves
@@ -604,7 +604,7 @@ class LoadedServer:
         often = np.minimum(1.0, self.rate * server.chunks * self._steps[met])[None, :, None]
         chunks, lengths = server.chunks, lengths[..., None]
         # those that came while it waited, each with those it brings on: a busy period of chunks, cut off at its end
-        came = np.broadcast_to(self.rate * waits + (self.server.burst - 1), (len(lengths), QUANTILES))
+        came = np.broadcast_to(self._came_in(waits) + (self.server.burst - 1), (len(lengths), QUANTILES))
         first = np.minimum(chunks * self._by_state(came, busy), lengths)[..., PAIRED]
         # in the steps that are left none is at work at first; then busy and idle periods alternate
         left = lengths - first
@@ -617,6 +617,10 @@ class LoadedServer:
         short = (mean - later).mean(axis=-1, keepdims=True)
         room = np.maximum((left - later).mean(axis=-1, keepdims=True), 1e-30)
         return (first + later + (left - later) * np.clip(short / room, 0.0, 1.0)) * beside
+
+    def _came_in(self, waits: Any) -> Any:
+        """Requests that came behind one while it waited: in a renewal process (1 − c²)/2 fewer where they are even."""
+        return np.maximum(self.rate * waits - max(1 - self.server.arrival_variation, 0.0) / 2, 0.0)
 
     def _by_state(self, means: Any, busy: Any, **how: bool) -> Any:
         """Customers of busy periods by length, state and share; neighbouring states have one mean ``busy``."""
