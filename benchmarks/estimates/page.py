@@ -13,7 +13,6 @@ import numpy as np
 
 from benchmarks.estimates.cuts import FILE as CUTS_FILE
 from benchmarks.estimates.cuts import LEAST_TESTED
-from benchmarks.estimates.served import NAMED, OTHERS
 from roofline.estimates.accuracy import KINDS, is_core
 from roofline.estimates.attention import BEYOND, WORDS
 from roofline.estimates.constants import KERNELS, LEAST_HELD, TAILS, KernelConstants, kernel_in_words, shipped
@@ -429,11 +428,11 @@ def served(records: Sequence[KernelConstants]) -> list[str]:
     )
     held = json.loads(SUMMARY.read_text(encoding="utf-8"))
     above = [
-        f"- {name}: {what} {percent(held[name][key])} against {goal:g}; {_served_reason(held, name, key)}."
+        f"- {name}: {what} {percent(held[name][key])} against {goal:g}."
         for name, key, what, goal in SERVED_GOALS
         if 100 * held[name][key] > goal + 0.05
     ]
-    lines = ["", "Above the goal, and why:", "", *above] if above else []
+    lines = ["", "Above the goal:", "", *above] if above else []
     return [said, "", *table(("runs", "rows", "MdAPE", "MAPE", "p90", "bias"), rows), "", *_held(records), *lines]
 
 
@@ -467,15 +466,6 @@ def _covered(records: Sequence[KernelConstants]) -> float:
     """The share of all tested runs that the intervals hold."""
     tested = sum(r.error["n_test"] for r in records)
     return sum(r.error["coverage"] * r.error["n_test"] for r in records) / tested
-
-
-def _served_reason(held: Mapping[str, Mapping[str, float]], name: str, key: str) -> str:
-    """What the runs of TensorRT-LLM on B200 make of an error: versions with few runs each differ up to tenfold."""
-    named, others = (held.get(f"{name}, {which}") for which in (NAMED, OTHERS))
-    if named is None or others is None:
-        return "versions of TensorRT-LLM on B200 in nvfp4 and fp8 with few runs each differ up to tenfold"
-    with_, without = (f"{percent(one[key])} of {one['count']:g} runs" for one in (named, others))
-    return f"tested: {with_} of TensorRT-LLM on B200, whose versions differ up to tenfold, {without} of all others"
 
 
 def forest_wins(records: Sequence[KernelConstants]) -> str:

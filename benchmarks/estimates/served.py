@@ -75,22 +75,17 @@ FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "no time of the host a step": ("step_time",),
         "no time of the host a sequence": ("request_time",),
     },
-    "first_token": {
-        "all terms": (),
-        "no gap between kernels": ("gap",),
-        "no start": ("start_time",),
-        "no time a token": ("token_time",),
-        "no start and no time a token": ("start_time", "token_time"),
-    },
+    "first_token": {"all terms": ()},
 }
 #: Fewest rows that move constants from those of the wider kind, and fewest inner runs that outer ones are held against.
 LEAST, LEAST_INNER = 3, 20
+#: Least growth of a step's time with that of its kernels, in logarithms, over kernels that differ so much: 0.5 or more
+#: where a graph holds it.
+LEAST_GROWTH, LEAST_SPREAD = 0.25, 1.2
 #: Fewest configurations for an interval of a kind's own: four of five folds then hold nine, the fewest that have a 10th
 #: and a 90th percentile. Runs of one configuration are off together, and tell little of another one.
 LEAST_CONFIGURATIONS = 12
 NO_CHIP = ChipFigures(1, 1, 1, 1)
-#: Runs that are named as the reason of a miss, and the others.
-NAMED, OTHERS = "trtllm on b200", "all but trtllm on b200"
 SOURCE = "ai-dynamo/aiconfigurator (Apache-2.0)"
 
 
@@ -123,6 +118,8 @@ def layout(row: Mapping[str, str]) -> tuple[int, int, int] | None:
     """
     names = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
     tensor, data, split, expert = (int(row[name] or 1) for name in names)
+    if not row["attention_dp_size"] and float(row["concurrency"] or 0) == tensor * float(row["batch_size"]):
+        tensor, data = 1, tensor  # a batch is that of a chip
     if split == expert > 1 and tensor * data == split * expert == max(tensor, data):
         return (expert, 1, expert) if tensor > 1 else (1, expert, expert)
     if tensor * data < split * expert or (tensor > 1 and data > 1 and tensor * data == expert == 16):
@@ -149,8 +146,40 @@ def held_back(row: Mapping[str, str]) -> bool:
     return lengths and row["backend"] == "trtllm" and row["model_path"] == "meta-llama/Llama-3.1-70B"
 
 
+def drafts_tokens(row: Mapping[str, str]) -> bool:
+    """Whether a run of InferenceMAX drafts tokens (multi-token prediction), which no column states.
+
+    With TensorRT-LLM it added such runs of DeepSeek on 2026-01-14 and gave them release 1.2.0rc6.post3 on 2026-02-05,
+    others 1.2.0rc6.post2 (``perf-changelog.yaml``, pull requests 392, 594, 620, 632 and 642). They take 0.5 to 0.9 of
+    the others' time a token in the same configuration, and more to the first one.
+    """
+    drafted = row["backend_version"] == "1.2.0rc6.post3" or "measured=2026-01-14" in row["silicon_data_source"]
+    return drafted and row["backend"] == "trtllm" and "DeepSeek" in row["model_path"]
+
+
+def without_graph(runs: Sequence[Run]) -> list[Run]:
+    """Runs whose time a token hardly grows with that of their kernels: the host starts these one by one, no graph does.
+
+    So it is with all runs of a model, a chip and a version where it is with those of one layout, and these are not few
+    nor of like kernels.
+    """
+    layouts: dict[tuple[str, ...], list[Run]] = defaultdict(list)
+    for run in runs:
+        layouts[(*_same(run), *run.configuration[5:7])].append(run)
+    flat = {key[:-2] for key, mine in layouts.items() if len(mine) > LEAST and _growth(mine) < LEAST_GROWTH}
+    return [run for run in runs if _same(run) in flat]
+
+
+def _growth(runs: Sequence[Run]) -> float:
+    """How fast the logarithm of a time a token grows with that of kernels; 1 where these are too much alike to tell."""
+    kernels = np.log([run.shapes["bf16"]["decode"] + run.shapes["bf16"]["mixed"] for run in runs])
+    if np.ptp(kernels) < np.log(LEAST_SPREAD):
+        return 1.0
+    return float(np.polyfit(kernels, np.log([run.token for run in runs]), 1)[0])
+
+
 def read_runs(data: Path, lint: Lint) -> list[Run]:
-    """Read aggregated runs without a flag."""
+    """Read aggregated runs without a flag, of steps that a graph holds and that make one token each."""
     with open(data / "served.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["mode"] == "agg" and row["silicon_tpot_ms"]]
     estimators = {name: Estimator(name) for name in ("vllm", "trtllm", "sglang")}
@@ -161,12 +190,16 @@ def read_runs(data: Path, lint: Lint) -> list[Run]:
             lint.counts["served", row["flag"].replace("_", " ")] += 1
         elif ways is None:
             lint.counts["served", "numbers of chips contradict each other"] += 1
+        elif drafts_tokens(row):
+            lint.counts["served", "drafts of several tokens"] += 1
         else:
             try:
                 found.append(_run(row, ways, data, estimators[row["backend"]]))
             except RooflineError as error:
                 lint.counts["served", str(error)] += 1
-    return found
+    eager = {id(run) for run in without_graph(found)}
+    lint.counts["served", "steps of no graph, whose time does not follow that of their kernels"] += len(eager)
+    return [run for run in found if id(run) not in eager]
 
 
 def _run(row: Mapping[str, str], ways: tuple[int, int, int], data: Path, estimator: Estimator) -> Run:
@@ -576,18 +609,14 @@ def summary(runs: Sequence[Run]) -> dict[str, Errors]:
             mine = np.array([run.key[name] == word for run in runs])
             found[word] = Errors.of(token[mine], seconds[mine])
     found["bound alone"] = Errors.of(np.array([run.floor for run in runs]), seconds)
-    for by in filter(None, LEFT_OUT):
-        other = nested(runs, by)["served_step"]
-        for word in ("dense", "mixture"):
-            mine = np.array([run.key["path"] == word for run in runs]) & (other > 0)
-            found[f"{word}, another {by}"] = Errors.of(other[mine], seconds[mine])
     idle = first > 0
     firsts = np.array([run.first for run in runs])
     found["first token"] = Errors.of(first[idle], firsts[idle])
-    # the reason of a miss is tested: errors with and without the runs that it names
-    named = np.array([run.key["library"] == "trtllm" and run.key["chip"] == "b200" for run in runs])
-    mixture = np.array([run.key["path"] == "mixture" for run in runs])
-    for name, mine in ((NAMED, named), (OTHERS, ~named)):
-        found[f"mixture, {name}"] = Errors.of(token[mixture & mine], seconds[mixture & mine])
-        found[f"first token, {name}"] = Errors.of(first[idle & mine], firsts[idle & mine])
+    for by in filter(None, LEFT_OUT):
+        other, other_first = nested(runs, by).values()
+        for word in ("dense", "mixture"):
+            mine = np.array([run.key["path"] == word for run in runs]) & (other > 0)
+            found[f"{word}, another {by}"] = Errors.of(other[mine], seconds[mine])
+        mine = other_first > 0
+        found[f"first token, another {by}"] = Errors.of(other_first[mine], firsts[mine])
     return found

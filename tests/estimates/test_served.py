@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks.estimates.served import Run, drafts_tokens, layout, without_graph
 from click.testing import CliRunner
 
 from roofline import bound, llm
@@ -104,7 +105,7 @@ def test_a_step_of_another_model_has_the_interval_of_models_that_were_left_out()
     assert same.extrapolated == ()
     assert other.extrapolated == ("kernels",)
     assert other.low / other.value < 0.8 < same.low / same.value
-    assert same.high / same.value < 1.3 < other.high / other.value
+    assert same.high / same.value < 1.25 < other.high / other.value
     held = step_estimate(record, shapes, 1.0)
     assert "up to its floor" in held.parts
     assert sum(held.parts.values()) == held.value == 1.0
@@ -153,14 +154,14 @@ def test_a_request_does_not_wait_for_its_own_prefill() -> None:
 
 
 def test_a_step_of_a_format_that_was_not_measured_has_a_wider_interval() -> None:
-    """Steps of one format stand for another: 16 of them, each held against the other's runs, are 16% off."""
+    """Steps of one format stand for another: 16 of them, each held against the other's runs, are 10% off."""
     fp8, bf16 = (
         served(batch=64, weights=form, activations=form, kv="bf16").expectation.time_per_token
         for form in ("fp8", "bf16")
     )
     assert bf16.source.stand_in == ("fp8", "bf16")
     assert bf16.extrapolated == fp8.extrapolated == ()
-    assert fp8.high / fp8.value < 1.2 < 1.25 < bf16.high / bf16.value
+    assert fp8.high / fp8.value < 1.2 < 1.22 < bf16.high / bf16.value
     assert bf16.low / bf16.value < 0.8 < fp8.low / fp8.value
 
 
@@ -290,13 +291,60 @@ def test_steps_are_of_the_engine_that_was_asked_for() -> None:
         assert {step.source.library for step in steps} == {library}
 
 
-def test_the_host_starts_each_kernel_of_a_first_token_and_ten_for_experts() -> None:
-    """Of more layers of experts by ten kernels each, and of a prompt by its tokens: kernels are as they are counted."""
+def test_the_host_starts_each_kernel_of_a_first_token_and_takes_longer_for_experts() -> None:
+    """Of a prompt by its tokens, of kernels by their number, and of each layer of experts by a time of its own."""
     asked = serve("gpt-oss-120b", on="h200:8", tensor=8, batch=1, prompt=2048, past=1024)
     prefill = Estimator().expect(asked.prefill)
-    experts = sum(one.run.repeat for one in prefill.kernels if one.run.kernel == "experts")
-    assert (experts, prefill.launches) == (36, prefill.runs + 9 * 36)
     first = estimated(asked, "vllm").expectation.time_to_first_token
     values = first.source.values
-    host = values["start_time"] + values["token_time"] * 3072 + values["gap"] * prefill.launches
+    assert prefill.layers_of_experts == 36
+    host = values["token_time"] * 3072 + values["gap"] * prefill.runs + values["expert_time"] * 36
     assert first.parts["host"] == pytest.approx(host)
+
+
+def test_experts_that_no_unit_need_convert_take_no_constants_of_kernels_that_convert() -> None:
+    """In mxfp4 on B200, whose steps vLLM was measured with; GB200 is of its generation, RTX PRO 6000 converts."""
+    for on, is_known in (("b200", False), ("gb200", False), ("h200", True), ("rtx-pro-6000", True)):
+        asked = estimated(serve("gpt-oss-120b", on=on, batch=8, prompt=1024, context=2048), "vllm")
+        experts = next(one for one in Estimator().expect(asked.prefill).kernels if one.run.kernel == "experts")
+        assert (experts.source is not None) == is_known, on
+        assert asked.expectation.time_per_token.value > asked.decode.lower
+
+
+def a_row(**told: str) -> dict[str, str]:
+    """A row of published runs, as far as its reader looks."""
+    ways = {"tp_size": "8", "attention_dp_size": "1", "moe_tp_size": "8", "moe_ep_size": "1"}
+    names = {"backend": "trtllm", "model_path": "deepseek-ai/DeepSeek-R1", "backend_version": "1.2.0rc6.post2"}
+    rest = {"silicon_data_source": "measured=2026-02-03", "batch_size": "16", "concurrency": "16"}
+    return {**ways, **names, **rest, **told}
+
+
+def test_runs_that_draft_tokens_are_told_by_their_release_or_day() -> None:
+    """TensorRT-LLM's of DeepSeek alone: other engines and models have such releases and days without drafts."""
+    assert not drafts_tokens(a_row())
+    assert drafts_tokens(a_row(backend_version="1.2.0rc6.post3"))
+    assert drafts_tokens(a_row(silicon_data_source="config=1; measured=2026-01-14T00:00"))
+    assert not drafts_tokens(a_row(backend_version="1.2.0rc6.post3", model_path="openai/gpt-oss-120b"))
+
+
+def test_a_batch_of_each_chip_says_that_attention_is_split_by_sequences() -> None:
+    """A row that states no ways of attention, and eight times its batch at once, has eight copies of attention."""
+    assert layout(a_row()) == (8, 1, 1)
+    assert layout(a_row(attention_dp_size="", moe_tp_size="1", moe_ep_size="8", concurrency="128")) == (1, 8, 8)
+    assert layout(a_row(attention_dp_size="", moe_tp_size="1", moe_ep_size="8")) == (8, 1, 8)
+
+
+@pytest.mark.parametrize(("growth", "left_out"), [(1.0, 0), (0.5, 0), (0.05, 5)])
+def test_steps_whose_time_does_not_follow_their_kernels_are_of_no_graph(growth: float, left_out: int) -> None:
+    """Four runs of one layout, and one of another, which goes with them; four of like kernels tell nothing."""
+    key = {"library": "vllm", "path": "mixture", "chip": "h200", "dtype": "fp8", "version": "0.12.0"}
+    model = ("Qwen/Qwen3-235B-A22B-FP8", "h200_sxm", "vllm", "0.12.0", "fp8")
+
+    def runs(tensor: str, times: list[float]) -> list[Run]:
+        shapes = [{"bf16": {"decode": each, "mixed": 0.0}} for each in times]
+        told = (*model, tensor, "", "1", "1000", "1000")
+        return [Run(key, told, one, {}, 8, one["bf16"]["decode"] ** growth, 0.0, 0.0) for one in shapes]
+
+    few = runs("4", [0.02, 0.021, 0.022, 0.0205])
+    assert not without_graph(few)
+    assert len(without_graph([*few[:1], *runs("2", [0.01, 0.012, 0.015, 0.02])])) == left_out

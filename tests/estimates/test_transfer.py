@@ -170,6 +170,17 @@ def test_rates_that_feed_the_arithmetic_grow_with_it() -> None:
     assert moved == values
 
 
+@pytest.mark.parametrize("kernel", ["all_reduce", "collective"])
+def test_of_a_collective_what_cores_do_goes_with_their_clock(kernel: str) -> None:
+    """Starts, second shots and what medium messages add; a hop from chip to chip is none of them."""
+    model = KERNELS[kernel]
+    figures = (ChipFigures(cores, 0.0, 1e12, 5e7) for cores in (108, 132))
+    moved = on_another_chip(model, model.defaults(), *figures, chip("a100"), chip("h100"))
+    slower = {name for name, value in model.defaults().items() if moved[name] == pytest.approx(value * 1.41 / 1.98)}
+    assert slower == {one.name for one in model.constants if one.unit == "s" and one.name != "hop"}
+    assert {name: moved[name] for name in moved if name not in slower}.items() <= model.defaults().items()
+
+
 def test_power_slows_long_products_of_another_generation_too() -> None:
     model = KERNELS["contraction"]
     values = model.defaults()

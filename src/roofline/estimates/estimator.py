@@ -63,6 +63,7 @@ from roofline.estimates.transfer import (
     OTHER,
     OTHER_KIND,
     SAME,
+    STACKED,
     distance,
     mixed,
     of_its_own,
@@ -107,9 +108,6 @@ MOST_KEPT = 1024
 MOST_UNKNOWN = 0.1
 #: Vendors whose chips run the kernels of a step in a graph, in small letters.
 WITH_GRAPHS = ("nvidia",)
-#: Kernels of the experts of a layer: their choice, its sums and sorting, two quantisers, two products, an activation
-#: between them, and the sum of what comes back.
-EXPERT_KERNELS = 10
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
 #: Kinds whose kernels pass over their data several times, or in steps that wait for each other: none was measured.
@@ -276,10 +274,9 @@ class Expectation:
         return _plain(1.0 * sum(one.run.repeat for one in self.kernels))
 
     @property
-    def launches(self) -> Size:
-        """How many kernels a host starts for them, each by itself: experts are several."""
-        several = (one.run.repeat for one in self.kernels if one.run.kernel == "experts")
-        return _plain(self.runs + 1.0 * (EXPERT_KERNELS - 1) * sum(several))
+    def layers_of_experts(self) -> Size:
+        """How many of its kernels are the experts of a layer."""
+        return _plain(1.0 * sum(one.run.repeat for one in self.kernels if one.run.kernel == "experts"))
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -645,6 +642,8 @@ class Estimator:
             return [(min(mine, key=self._distance), 1.0)] if mine else []
         if run.kernel.endswith(_IN_FORMATS) and matrix_peak(machine, run) is None:
             return []  # without units of the format other kernels run
+        if _multiplied_as_they_are(run, machine) and all(distance(machine, chip(one.chip)) for one in same):
+            return []  # kernels that convert weights say nothing of those that need not
         link = None if "link" not in run.shapes else of_one_value(run.shapes["link"])
         if link is not None:
             # links tell more of a collective than the generation of a chip
@@ -833,6 +832,18 @@ def matrix_peak(machine: Machine, run: KernelRun) -> float | None:
         wanted = (dtypes.get(_COMPUTED_IN.get(run.dtype, run.dtype)).arithmetic,)
     rates = (rate(machine, Key("flops", "matrix", one)) for one in wanted)
     return next((float(found.value) for found in rates if found is not None and found.dtype in wanted), None)
+
+
+def _multiplied_as_they_are(run: KernelRun, machine: Machine) -> bool:
+    """Whether engines multiply the weights of experts without converting them: mxfp4 on Blackwell's stacked memory.
+
+    They have kernels of their own for these chips (sm100), and convert weights on others, RTX PRO 6000 too
+    (vllm/model_executor/layers/quantization/mxfp4.py, ``get_mxfp4_backend``).
+    """
+    if (run.kernel, run.dtype) != ("experts", "mxfp4") or machine.memories[0].name != STACKED:
+        return False
+    found = rate(machine, Key("flops", "matrix", run.dtype))
+    return found is not None and dtypes.get(found.dtype).bits == dtypes.get(run.dtype).bits
 
 
 def _read_format(run: KernelRun) -> str:

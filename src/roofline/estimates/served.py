@@ -59,7 +59,7 @@ from roofline.estimates.own_runs import (
     time_unit,
 )
 from roofline.estimates.steps import sum_in_words, with_floor
-from roofline.estimates.transfer import OTHER_FORMAT, OTHER_MODEL, transfer, widened
+from roofline.estimates.transfer import OTHER_FORMAT, OTHER_MODEL, distance, transfer, widened
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -290,8 +290,9 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
 
 
 def first_token_shapes(prefill: Expectation, prompt: float) -> dict[str, float]:
-    """Shapes of a prompt on idle chips: its tokens, the seconds of its kernels, how many the host starts."""
-    return {"prompt": prompt, "prefill": prefill.kernel_time, "kernels": prefill.launches}
+    """Shapes of a prompt on idle chips: its tokens, the seconds of its kernels, how many, and layers of experts."""
+    sizes = {"prefill": prefill.kernel_time, "kernels": prefill.runs, "experts": prefill.layers_of_experts}
+    return {"prompt": prompt, **sizes}
 
 
 def _read_before(prefill: Bound) -> int:
@@ -355,8 +356,8 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
 
 
 def was_measured(record: KernelConstants, kernels_are_known: bool, machine: Machine) -> bool:
-    """Whether steps rest on runs: by their kernels, or as whole steps in their format on this chip."""
-    return kernels_are_known or (not record.stand_in and record.chip == machine.key)
+    """Whether steps rest on runs: by their kernels, or as whole steps in their format on a chip of this generation."""
+    return kernels_are_known or (not record.stand_in and distance(chip(record.chip), machine) == 0)
 
 
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:

@@ -4,14 +4,15 @@ A decode step takes the host's time, the kernels of the decoding sequences, and 
 
     TPOT = step_time + gap · K + request_time · B + decode_factor · Σ decode
          + prefill_factor · ((B − 1)/output) · Σ prefill
-    TTFT = start_time + token_time · S + gap · L + prefill_factor · Σ prefill            (nothing else running)
+    TTFT = token_time · S + gap · K + expert_time · E + prefill_factor · Σ prefill       (nothing else running)
 
 Sums are over kernels, of which a pass runs K, with a gap between each and the next. In the graph of a decode step the
 gap stands in place of what starts a kernel that runs alone, which is no part of Σ decode. That of a collective is, the
 latency of its messages, and that of experts, which are several kernels. B is the batch of one copy, no more than its
 keys and values leave room for in nine tenths of the memory: further requests wait. A request waits for the prefills of
 the others. A mean decode step has half of its answer behind it, and prefill is of one sequence. Its S tokens come as
-text, and no graph holds its kernels: the host starts L of them one by one, ten for the experts of a layer.
+text, and no graph holds its kernels: the host starts K of them one by one. The experts of each of E layers are many:
+their choice, sums and sorting, quantisers, two products, and the library's own choice of kernels for so many tokens.
 TTFT under load is queueing, and no estimate's matter.
 
 Without a graph (eager) the host starts each kernel by itself: a pass takes no less than K · host_time.
@@ -51,12 +52,12 @@ SERVED = (
     ModelConstant("gap", "s", "time between a kernel and the next in the graph of a step", 1e-6, 1e-8, 2e-5, own=True),
 )
 FIRST_TOKEN = (
-    ModelConstant("start_time", "s", "time of a request before and after its prefill", 2e-2, 1e-4, 2.0, own=True),
     ModelConstant("token_time", "s", "time of the host that each token of a prompt adds", 5e-6, 1e-8, 1e-4, own=True),
     ModelConstant(
         "prefill_factor", "", "time of the prefill's kernels in the framework against alone", 1.0, 0.05, 9.0, own=True
     ),
     ModelConstant("gap", "s", "time between a kernel and the next in a prefill", 5e-6, 1e-7, 1e-4, own=True),
+    ModelConstant("expert_time", "s", "time of the host that the experts of a layer add", 1e-4, 1e-6, 1e-2, own=True),
 )
 
 
@@ -68,9 +69,13 @@ def served_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
 
 
 def first_token_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
-    """Parts of the time to the first token of a ``prompt``, with ``prefill`` seconds of ``kernels``, on idle chips."""
-    prompt, prefill, kernels = (np.asarray(shapes[name], float) for name in ("prompt", "prefill", "kernels"))
-    host = c["start_time"] + c["token_time"] * prompt + c["gap"] * kernels
+    """Parts of the time to the first token of a ``prompt``, with ``prefill`` seconds of ``kernels``, on idle chips.
+
+    ``experts`` are the layers that have some.
+    """
+    names = ("prompt", "prefill", "kernels", "experts")
+    prompt, prefill, kernels, experts = (np.asarray(shapes[name], float) for name in names)
+    host = c["token_time"] * prompt + c["gap"] * kernels + c["expert_time"] * experts
     return Parts({"host": host + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
 
 
@@ -127,7 +132,7 @@ MODELS = (
     # the policy says in which format the runs that were fitted held keys and values
     KernelModel(
         "first_token",
-        ("prompt", "prefill", "kernels"),
+        ("prompt", "prefill", "kernels", "experts"),
         FIRST_TOKEN,
         first_token_parts,
         sorted_by=("prefill", "kernels"),

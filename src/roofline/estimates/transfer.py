@@ -12,6 +12,7 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
     rate of a quantiser   · √(cores · clock here / there · streamed bandwidth here / there)
     1 + slowing of long products    · √(sustained there / here),    of another generation
 
+Of a collective what cores do goes with the clock, the hop from chip to chip stays as it is, and bytes take the link.
 A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's
 time and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
 The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. In prefill attention,
@@ -294,12 +295,13 @@ def on_another_chip(
     model: KernelModel, values: Values, source: ChipFigures, target: ChipFigures, here: Machine, there: Machine
 ) -> dict[str, float]:
     """Constants of one chip for another: ``source`` and ``here`` are the chip that was measured."""
-    if not source.matrix_peak or not target.matrix_peak:
-        return dict(values)
-    alike = distance(here, there) == 0
-    power = _clocks_held(here, there) if alike else sustained(there) / sustained(here)
     clocks = clock(here, source.cores), clock(there, target.cores)
     cycle = clocks[0] / clocks[1] if clocks[0] and clocks[1] else 1.0
+    if not source.matrix_peak or not target.matrix_peak:  # no products: elements, and messages between chips
+        moves = {one.name: cycle if one.moves_with == "start" else 1.0 for one in model.constants}
+        return {name: value * moves[name] for name, value in values.items()}
+    alike = distance(here, there) == 0
+    power = _clocks_held(here, there) if alike else sustained(there) / sustained(here)
     # the same cores load as much in a cycle, whatever format's units were left out of them; power that is left over
     # speeds up arithmetic, which had to wait for it, and no load of a short product
     grown = 1 / cycle if alike else (target.matrix_peak / target.cores) / (source.matrix_peak / source.cores)

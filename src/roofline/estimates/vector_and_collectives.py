@@ -68,7 +68,7 @@ def vector_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
 
 
 _LINK = (
-    ModelConstant("start", "s", "time of a collective of no bytes", 1e-5, 5e-7, 5e-4, own=True),
+    ModelConstant("start", "s", "time of a collective of no bytes", 1e-5, 5e-7, 5e-4, True, "start"),
     ModelConstant("hop", "s", "time that each further chip adds", 1e-6, 1e-9, 1e-4, own=True),
     ModelConstant(
         "link_efficiency", "", "share of the data-sheet link rate that long messages reach", 0.75, 0.02, 1.5, own=True
@@ -78,13 +78,15 @@ _LINK = (
 )
 COLLECTIVE = (
     *_LINK,
-    ModelConstant("middle", "s", "most time that medium messages add", 1e-5, 1e-8, 1e-3, own=True),
+    ModelConstant("middle", "s", "most time that medium messages add", 1e-5, 1e-8, 1e-3, True, "start"),
     ModelConstant("middle_bytes", "B", "size at which medium messages begin", 1e6, 1e3, 1e9),
 )
 ALL_REDUCE = (
     *_LINK,
-    ModelConstant("second_shot", "s", "time that a second shot adds", 3e-6, 1e-8, 1e-4, own=True),
-    ModelConstant("library_start", "s", "time of an all-reduce of the communication library", 2e-5, 1e-6, 1e-3),
+    ModelConstant("second_shot", "s", "time that a second shot adds", 3e-6, 1e-8, 1e-4, True, "start"),
+    ModelConstant(
+        "library_start", "s", "time of an all-reduce of the communication library", 2e-5, 1e-6, 1e-3, moves_with="start"
+    ),
     ModelConstant("library_share", "", "its rate against that of the framework's kernels", 1.0, 0.2, 3.0),
 )
 #: Largest message, in bytes, that a framework reduces with a kernel of its own.
