@@ -79,7 +79,7 @@ SHAPES = {
     "collective": {"sent": 1e6, "chips": 8.0, "link": 4.5e11},
     "all_reduce": {"sent": 1e6, "chips": 8.0, "link": 4.5e11},
     "served_step": {"batch": 16.0, "decode": 8e-3, "mixed": 1e-3, "kernels": 800.0},
-    "first_token": {"prompt": 1024.0, "prefill": 5e-2, "kernels": 800.0},
+    "first_token": {"prompt": 1024.0, "prefill": 5e-2, "kernels": 800.0, "experts": 40.0},
     "eager_kernel": {"kernels": 2.0},
     "training_step": {"floor": 5.0},
     "experts": {
