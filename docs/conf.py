@@ -9,6 +9,7 @@ from contextlib import chdir
 from functools import cache
 from pathlib import Path
 
+from docutils.nodes import Node
 from sphinx.addnodes import desc_parameterlist, pending_xref
 from sphinx.pycode.parser import Parser
 from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTransform
@@ -196,6 +197,16 @@ _IDLE = (
 )  # fmt: skip
 
 
+def all_below(node, kind):
+    """The nodes of a kind, from this one on in the order of the page: docutils hands each up level by level."""
+    left = [node]
+    while left:
+        node = left.pop()
+        if isinstance(node, kind):
+            yield node
+        left += reversed(node.children)
+
+
 def for_a_check(app):
     """Take no idle step, and make no index of words or of source lines, in a build that only checks the pages."""
     if app.tags.has("check"):
@@ -210,6 +221,7 @@ def setup(app):
     import generated_pages
 
     generated_pages.write()
+    Node._fast_findall = all_below
     app.connect("autodoc-process-docstring", as_lists)
     app.connect("builder-inited", for_a_check)
     app.add_post_transform(OthersNames)
