@@ -222,7 +222,8 @@ def _fewest_microbatches(found: Training) -> int:
 
 def again(found: Training, **changes: Any) -> Training:
     """Ask for a step anew, with something changed; what was measured is of the step as it is."""
-    return _again(Same(found.question), **{"microbatches": found.microbatches, **changes})
+    parts = found.microbatches if found.layout.pipeline == 1 else found.question.microbatches
+    return _again(Same(found.question), **{"microbatches": parts, **changes})
 
 
 @lru_cache(maxsize=64, typed=True)
