@@ -371,7 +371,7 @@ def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]
         return
     ends = (expectation.low, expectation.high)
     interval = ends if is_number(estimate) and ends[0] <= estimate <= ends[1] else None
-    coverage = MADE_TO_HOLD if interval is None else getattr(expectation, "coverage", MADE_TO_HOLD)
+    coverage = MADE_TO_HOLD if interval is None else expectation.coverage
     held = "" if coverage == MADE_TO_HOLD else expectation.holds
     yield Fact(name, estimate, "s", "less", timed=True, interval=interval, held=held)
     share = "" if held else "80% "  # an interval that is extrapolated has ends and no share

@@ -42,7 +42,15 @@ from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.calibration import AdvisedRuns, Calibrated, Calibration, advised_runs, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
-from roofline.estimates.constants import KERNELS, KernelConstants, ends_in_words, error_told, in_words, interval_told
+from roofline.estimates.constants import (
+    KERNELS,
+    KernelConstants,
+    ends_in_words,
+    error_told,
+    in_words,
+    interval_told,
+    share_held,
+)
 from roofline.estimates.estimator import Estimator, Expectation, kernel_format
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
@@ -110,6 +118,11 @@ class StepEstimate:
     def holds(self) -> str:
         """What its interval holds: 80%, ``extrapolated`` in a format not measured, or how many runs it held."""
         return interval_told(self.source.error, self.extrapolated, self.source.stand_in)
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of runs that it holds; None in a format that no run was measured in."""
+        return share_held(self.source.error, self.extrapolated, self.source.stand_in)
 
     @property
     def basis(self) -> str:
