@@ -49,22 +49,23 @@ def lenders(sharing: Mapping[Shared, Sequence[Outcome]], data: Mapping[Group, Ro
 
     Constants of links are lent on their chip alone.
     """
-    losses = {}
+    losses, lent = {}, {}
     for key, (one, *others) in sharing.items():
         if others or not key:
             continue
         model, rows = KERNELS[one.group.kernel], parted(one.group, data[one.group])[0]
         names = [name for name, _ in key]
-        known = [
-            other
+        near = {
+            other: min(members, key=lambda each: each.group.library != one.group.library).constants.values
             for other, members in sharing.items()
-            if other != key
-            and [name for name, _ in other] == names
-            and ("link" not in model.shapes or one.group.chip in {each.group.chip for each in members})
-        ]
+            if other != key and ("link" not in model.shapes or one.group.chip in {each.group.chip for each in members})
+        }
+        # a group that has other constants of its own than all others takes the rest from any of them
+        known = [other for other in near if [name for name, _ in other] == names] or list(near)
         rows = rows.take(np.arange(0, len(rows), -(-len(rows) // MOST)))
-        losses[key] = dict(zip(known, losses_of(model, rows, one, known), strict=True))
-    return least_loss(losses)
+        lent[key] = {other: tuple((name, near[other][name]) for name in names) for other in known}
+        losses[key] = dict(zip(known, losses_of(model, rows, one, list(lent[key].values())), strict=True))
+    return {key: lent[key][other] for key, other in least_loss(losses).items()}
 
 
 def losses_of(model: KernelModel, rows: Rows, one: Outcome, others: Sequence[Shared]) -> list[float]:

@@ -288,6 +288,9 @@ OF_LIBRARY = (
     *("compute_efficiency", "memory_efficiency", "launch_time", "core_l2_rate"),
     *("activation_cache_share", "weight_cache_share"),
 )
+#: Those of a core that runs several tiles, as Intel's: its rates, the start, and how its tiles begin and share waves.
+#: What its cache keeps, rows that the host started hardly tell.
+OF_CORES = (*OF_LIBRARY[:4], "tile_overhead", "wave_quantisation")
 #: The kernel models of this file.
 MODELS = (
     KernelModel(
@@ -298,6 +301,7 @@ MODELS = (
         (*PRODUCT_POLICIES, SMALL_WHOLE),
         ("m", "n", "k"),
         stated=tuple(TILES_A_CORE),
+        stated_own=OF_CORES,
     ),
     KernelModel(
         "batched_contraction",
