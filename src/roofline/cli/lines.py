@@ -286,9 +286,7 @@ MOST_JSON = 100_000
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
 @with_options(
     options("tpot ttft price columns"),
-    output_option(
-        "Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/.", multiple=True
-    ),
+    output_option("Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/."),
     option("kind", metavar="[time-map|limit-map|…]"),
     BLOCKS,
     option("json"),

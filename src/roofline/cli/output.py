@@ -34,7 +34,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.command import WORDS, Command, word_of
+from roofline.cli.command import WORDS, Command, Option, word_of
 from roofline.cli.option_table import option
 from roofline.errors import InputError
 from roofline.files import PICTURES, check_place, write_text
@@ -441,9 +441,9 @@ def with_report(command: click.Command) -> click.Command:
             "output-file", name="report_file", older="--output" if free else "", multiple=True, expose_value=False,
             callback=_files, help=f"{_HELP}{_also(command)}.",
         )(command)  # fmt: skip
-    elif isinstance(own, click.Option):
-        own.callback = _files
-        own.help = f"{own.help} With .html: a page with sliders."
+    elif isinstance(own, Option):
+        own.callback, own.multiple = _files, command.name in _PICTURED
+        own.means(f"{own.help} With .html: a page with sliders.")
     if isinstance(command, Command) and command.common:
         command.common = (*command.common, "--output-file")
     looks = ["width", "dark"] * (command.name in _PICTURED)
