@@ -329,7 +329,8 @@ def _in_pieces(asked: ServingStep) -> Bound:
     stages = _Stages.of(asked)
     text = {name: value for name, value in asked.options.items() if name not in ("images", "image_size")}
     every, pieces = stages.price(), stages._replace(asked=replace(asked, options=text))
-    least = pieces.price(batch=1, **({"prompt": 1} if asked.model.causal else {}))
+    smallest: dict[str, Any] = {"batch": 1, "prompt": 1} if asked.model.causal else {"batch": 1}
+    least = pieces.price(**smallest)
     alone = [replace(part, layers=tuple(map(_without_mixing, part.layers)), adapters=None) for part in stages.parts]
     each = pieces._replace(parts=tuple(alone))
     numbers = _SHARES if asked.model.causal and asked.model.sparsity else ()

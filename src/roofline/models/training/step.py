@@ -164,8 +164,8 @@ class TrainingQuestion:
             wrong = f"{laid.machine.name} has no peak for {model.dtype}"
             raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
         case, alike = laid.case(), dict[Any, Bound]()
-        kinds, whole = list(_kinds(laid)), laid.as_one()
-        work = {} if whole is None else {held: found for _, held, found in _kinds(whole)}
+        kinds, as_one = list(_kinds(laid)), laid.as_one()
+        work = {} if as_one is None else {held: found for _, held, found in _kinds(as_one)}
         stages = tuple(
             _stage(numbers, held, found, work.get(held), plan, case, self.symbolic, alike)
             for numbers, held, found in kinds
