@@ -84,6 +84,8 @@ from roofline.statements import Assumption
 
 #: Share of a chip's memory that frameworks fill.
 FILLED = 0.9
+#: Formats in blocks that the same units multiply: steps of one stand for the other's.
+FOUR_BITS = {"nvfp4", "mxfp4"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -370,7 +372,8 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
 
 def was_measured(record: KernelConstants, kernels_are_known: bool, machine: Machine) -> bool:
     """Whether steps rest on runs: by their kernels, or as whole steps in their format on a chip of this generation."""
-    return kernels_are_known or (not record.stand_in and distance(chip(record.chip), machine) == 0)
+    here = set(record.stand_in) <= FOUR_BITS and distance(chip(record.chip), machine) == 0
+    return kernels_are_known or here
 
 
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
