@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,3 +154,13 @@ def test_a_simulation_stands_beside_the_closed_forms(capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert "one replica, 4,000 requests at" in shown
     assert "time to first token, p95" in shown
+
+
+def test_every_peak_that_a_prefill_computes_at_has_its_worth() -> None:
+    """DeepSeek-V3 as it is stored multiplies its matrices in fp8 and attends in bf16."""
+    asked: dict[str, Any] = {"on": "h200", "count": 16, "rate": 20, "prompt": 8000, "output": 1000, "tpot": "30ms"}
+    worth = plan("deepseek-v3", **asked, formats="stored").elasticities()
+    peaks = {name: each for name, each in worth.items() if name.endswith("peak")}
+    assert list(peaks) == ["bf16 peak", "fp8 peak"]
+    assert min(peaks.values()) > 0.3
+    assert sum(peaks.values()) == pytest.approx(1.0, abs=0.02)

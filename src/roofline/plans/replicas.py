@@ -831,10 +831,11 @@ def _figures(asked: PlanQuestion, replica: Replica) -> Iterator[tuple[str, str, 
         yield f"{level.name} bandwidth", level.name, level.bandwidth.value
     if level.capacity is not None:
         yield f"{level.name} capacity", f"{level.name}.capacity", level.capacity.value
-    dtype = FORMATS[replica.formats].get("compute", "bf16")
-    unit = next((unit for unit in machine.units if dtype in unit.peaks), None)
-    if unit is not None:
-        yield f"{dtype} peak", f"{unit.name}.{dtype}", unit.peaks[dtype].value
+    dtypes = [use.dtype for use in _prefill(asked, replica, replica.copies).uses if use.quantity == "flops"]
+    for dtype in dict.fromkeys(dtypes):
+        unit = next((unit for unit in machine.units if dtype in unit.peaks), None)
+        if unit is not None:
+            yield f"{dtype} peak", f"{unit.name}.{dtype}", unit.peaks[dtype].value
     if replica.chips > 1 and machine.links and machine.links[0].bandwidth is not None:
         yield f"{machine.links[0].name} bandwidth", machine.links[0].name, machine.links[0].bandwidth.value
 
