@@ -1,6 +1,7 @@
 """Configuration of the documentation build."""
 
 import gc
+import logging
 import re
 import shlex
 import shutil
@@ -208,12 +209,13 @@ def all_below(node, kind):
 
 
 def for_a_check(app):
-    """Take no idle step, and make no index of words or of source lines, in a build that only checks the pages."""
+    """Take no idle step, and make no index and no record for debugging, in a build that only checks the pages."""
     if app.tags.has("check"):
         Parser.parse_definition = lambda parser: None
         for steps in (app.registry.transforms, app.registry.post_transforms):
             steps[:] = [step for step in steps if step.__module__ not in _IDLE]
         app.builder.search = False
+        logging.getLogger("sphinx").setLevel(logging.INFO)
 
 
 def setup(app):
