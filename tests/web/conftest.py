@@ -22,6 +22,12 @@ from tests.conftest import NO_BROWSER
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 
+#: Nothing is drawn to a screen, and a page is open for less long than making its script fast takes: ``make test-long``,
+#: which measures how long a script works, has it made fast.
+FLAGS = ["--no-sandbox", "--disable-gpu", "--in-process-gpu", "--no-zygote"]
+if "ROOFLINE_LONG" not in os.environ:
+    FLAGS.append("--js-flags=--no-opt,--no-maglev")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Pages first: on several processes all of them then run on one, with one browser and one explorer."""
@@ -41,7 +47,7 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield opened
         opened.close()
 
@@ -101,8 +107,8 @@ def explorer() -> Iterator[str]:
 
 @contextmanager
 def exploring(limit: int) -> Iterator[str]:
-    """The address of an explorer whose questions may take ``limit`` seconds."""
-    words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--limit", str(limit)]
+    """The address of an explorer of one worker, whose questions may take ``limit`` seconds."""
+    words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--workers", "1", "--limit", str(limit)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         found = next((line for line in running.stdout if line.startswith("ready: ")), "")
