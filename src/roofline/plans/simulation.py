@@ -95,7 +95,8 @@ def simulate(
     tokens = _decode_tokens(random, server, requests)
     steps = tokens if server.draft is None else server.draft.draw(random, tokens)
     environment = simpy.Environment()
-    engine = _Engine(environment, server, arrivals, work, steps)
+    # numbers of Python add up and compare several times as fast as those of an array, one by one
+    engine = _Engine(environment, server, *(each.tolist() for each in (arrivals, work, steps)))
     environment.process(engine.arrive())
     environment.run(until=environment.process(engine.run()))
     kept = slice(int(WARMING * requests), None)
@@ -116,8 +117,11 @@ def _decode_tokens(random: Any, server: ServerTimes, count: int) -> Any:
 class _Engine:
     """One server: a step after another, each a wait in simulated time."""
 
-    def __init__(self, environment: Any, server: ServerTimes, arrivals: Any, work: Any, steps: Any) -> None:
+    def __init__(
+        self, environment: Any, server: ServerTimes, arrivals: list[float], work: list[float], steps: list[float]
+    ) -> None:
         self.environment, self.server = environment, server
+        self.service, self.step, self.stall = (each.tolist() for each in (server.service, server.step, server.stall))
         self.arrivals, self.work, self.steps = arrivals, work, steps
         self.first, self.last = np.zeros(len(arrivals)), np.zeros(len(arrivals))
         self.waiting: deque[int] = deque()
@@ -146,7 +150,7 @@ class _Engine:
             if not prompts and self.waiting and decoding < server.most:
                 come = min(server.together, len(self.waiting), server.most - decoding)
                 prompts = [self.waiting.popleft() for _ in range(come)]
-                chunks = max(1, round(server.chunks * float(self.work[prompts[0]]))) if server.chunks else 1
+                chunks = max(1, round(server.chunks * self.work[prompts[0]])) if server.chunks else 1
             if not prompts and not decoding:
                 self.wake = self.environment.event()
                 yield self.wake
@@ -165,13 +169,14 @@ class _Engine:
     def _time(self, decoding: int, prompts: list[int], whole: bool) -> float:
         server = self.server
         if whole:
-            return float(server.service[decoding] * self.work[prompts[0]])
+            return self.service[decoding] * self.work[prompts[0]]
         if prompts and server.together == 1:
-            return float(server.service[decoding] / server.chunks)
+            return self.service[decoding] / server.chunks
+        work = sum(self.work[each] for each in prompts)
         if server.filled is not None:
-            return float(np.interp(self.work[prompts].sum(), np.arange(len(server.filled)), server.filled))
+            return float(np.interp(work, np.arange(len(server.filled)), server.filled))
         # prompts that share a step prolong it each by its stall
-        return float(server.step[decoding] + server.stall[decoding] * self.work[prompts].sum())
+        return self.step[decoding] + self.stall[decoding] * work
 
     def _token(self) -> None:
         """One token for each that decodes; those that have all leave."""
@@ -189,7 +194,7 @@ class _Engine:
         """The first token of a request; it decodes from the next step on."""
         self.first[prompt] = self.environment.now
         if self.steps[prompt] > 0:
-            heapq.heappush(self.ends, (self.count + int(self.steps[prompt]), prompt))
+            heapq.heappush(self.ends, (self.count + self.steps[prompt], prompt))
             self.begun.append(self.environment.now)
         else:
             self.last[prompt] = self.environment.now
