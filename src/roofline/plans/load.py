@@ -809,9 +809,10 @@ def busy_period_points(means: Any, busy: float, *, paired: bool = False) -> Any:
     if in_table.any():
         place = np.minimum(np.sqrt(means), roots[-1]) / roots[1]
         low = np.minimum(place.astype(np.int64), len(roots) - 2)
-        share = np.arange(QUANTILES)
-        part = place - low
-        small = table[low, share] * (1 - part) + table[low + 1, share] * part
+        part, share = place - low, np.arange(QUANTILES)
+        # a mean that gets all shares takes a whole row of the table
+        below, above = (table[each, share] if paired else table[each[..., 0]] for each in (low, low + 1))
+        small = below * (1 - part) + above * part
         found = small * (1 - nearest / SHARES) / (1 - busy)
     if not in_table.all():
         z = _normal_points()

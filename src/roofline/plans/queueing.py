@@ -348,21 +348,22 @@ class Mixture(NamedTuple):
         order = np.argsort(self.values)
         ends, weights = self.values[order], self.weights[order]
         grid = np.arange(points + 1) * step
-        whole = np.append(np.cumsum(weights), 0.0)
+        # what has ended, half of that times its end, and the slope of what has not: after each end, and before the first
+        whole, half = np.zeros((2, len(ends) + 1))
+        whole[1:], half[1:] = np.cumsum(weights), np.cumsum(weights * ends / 2)
         slopes = np.append(np.cumsum((weights / np.maximum(ends, 1e-300))[::-1])[::-1], 0.0)
         at = np.searchsorted(ends, grid, side="right")
-        below = np.where(at > 0, whole[np.maximum(at, 1) - 1], 0.0)
         # mass of what has ended, and of what is still spread evenly; the ends of a cell share it by its mean
-        cumulative = np.minimum(below + slopes[at] * grid, 1.0)
-        cells = np.diff(cumulative)
-        sums = np.append(0.0, np.cumsum(weights * ends / 2))[at] + slopes[at] * grid**2 / 2
-        above = np.clip(np.diff(sums) / step - np.arange(points) * cells, 0.0, cells)
-        first = float(weights[ends <= 0].sum())
-        found = np.zeros(points)
-        found += cells - above
+        slope = slopes[at]
+        cumulative = np.minimum(whole[at] + slope * grid, 1.0)
+        sums = half[at] + slope * grid**2 / 2
+        cells = cumulative[1:] - cumulative[:-1]
+        above = (sums[1:] - sums[:-1]) / step - np.arange(points) * cells
+        above = np.minimum(np.maximum(above, 0.0), cells)
+        found = cells - above
         found[1:] += above[:-1]
         found[-1] += above[-1] + max(0.0, 1 - float(cumulative[-1]))
-        found[0] += first
+        found[0] += float(weights[ends <= 0].sum())
         return found
 
 
