@@ -46,7 +46,7 @@ from heapq import heappop, heappush
 from itertools import count, islice, product
 from typing import Any, Protocol, TypeAlias
 
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, Same
 from roofline.notation.structure import Shape, Step
 from roofline.ops.sharding.layout import (
     NO_SUMS,
@@ -428,6 +428,7 @@ class _Search:
         self.no_sums = {step.output.ident for step in steps if step.function in NO_SUMS}
         self.collected = {x.ident for step in steps if step.kind == "collective" for x in step.inputs}
         self._found = found
+        self._said: dict[Same[Choice], list[str]] = {}
 
     def state(self, done: int, held: HeldLayouts) -> tuple[int, frozenset[tuple[str, frozenset[Key]]]]:
         """The facts that later steps depend on: the layouts of the tensors that are still used."""
@@ -469,7 +470,10 @@ class _Search:
             if choice is None:
                 said.append(step.text.partition(" -> ")[0])
                 continue
-            said += choice.words([word_of(x) for x in step.inputs], word_of(step.output), self.show)
+            if (known := Same(choice)) not in self._said:  # many plans make it, and each choice is of one step
+                inputs = [word_of(x) for x in step.inputs]
+                self._said[known] = choice.words(inputs, word_of(step.output), self.show)
+            said += self._said[known]
         return tuple(said)
 
     def choices(self, at: int, step: Step, inputs: Sequence[Layout]) -> tuple[Choice, ...]:
