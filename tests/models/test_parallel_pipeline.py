@@ -115,6 +115,20 @@ def test_no_way_to_deal_out_tokens_is_faster_than_any_number_of_micro_batches(da
     assert any_number(times(every), times(1), shares) <= simulated(run) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(("batch", "numbers"), [(295, [3, 3, 4]), (8, [2, 2, 2])])
+def test_memory_grows_with_sequences_whatever_number_of_micro_batches_is_the_fastest(
+    batch: int, numbers: list[int]
+) -> None:
+    """It is that of as many as stages, which is what fits, too."""
+    asked: dict[str, Any] = {"on": "h200:8", "pipeline": 4, "tensor": 2, "weights": "fp8", "context": 21}
+    batches = [batch, batch + 1, 2 * batch]
+    found = [serve("llama-3-8b", batch=each, **asked) for each in batches]
+    stated = [serve("llama-3-8b", batch=each, **asked, microbatches=4).memory.total for each in batches]
+    many = serve("llama-3-8b", batch=batches, **asked)
+    assert [each.memory.total for each in found] == stated == sorted(stated) == many.memory.total.tolist()
+    assert [each.decode.micro_batches for each in found] == numbers == many.decode.micro_batches.tolist()
+
+
 def test_latency_and_throughput_are_apart() -> None:
     found = staged("llama-3-70b", "decode", pipeline=4, microbatches=4, context=4096, **OPTIONS)
     alone = [stage.lower for stage in found.stages]

@@ -237,8 +237,7 @@ class Pipelined(Bound):
     through all of them. In a prefill in any number of pieces ``micro_batches`` is None; they are the bounds of all of
     a stage's work, and ``latency`` is the time of the smallest piece. ``lower``, ``op_by_op`` and ``upper`` are the
     step's: the time between two tokens of a sequence in decode, until the last prompt is through in prefill. Of open
-    sizes ``any_slowest`` has the step of each stage
-    that may be the slowest, beside the time of a micro-batch on it.
+    sizes ``any_slowest`` has the step of each stage that may be the slowest, beside the time of a micro-batch on it.
     """
 
     stages: tuple[Bound, ...] = ()
@@ -271,7 +270,7 @@ def pipelined(asked: ServingStep) -> Bound:
         raise SizeError("stages are cut by their times, and a size is open", hint=hint)
     wanted, sequences = ways.micro_batches, _share(asked).group(options["batch"])
     if wanted is None:
-        return _in_pieces(asked) if phase == "prefill" else _in_turns(asked, _best_number(asked, sequences))
+        return _in_pieces(asked) if phase == "prefill" else _fastest(asked, sequences)
     few: Any = phase == "prefill" and asked.model.causal and not is_symbol(sequences) and sequences < wanted
     if is_array(few) and few.any() and not few.all():
         given = {name: options[name] for name in ("batch", "prompt", "past") if name in options}
@@ -337,7 +336,6 @@ def _in_pieces(asked: ServingStep) -> Bound:
     shares = [(number, each.in_turns(number, cut=True).price(ends=False)) for number in numbers]
     weights = [float(part.weight_bytes(asked.options.get("weights"))) for part in stages.parts]
     order = sorted(range(len(every)), key=lambda number: -weights[number])
-    held = [replace(one, footprint=_holding(one.footprint, other)) for one, other in zip(every, least, strict=True)]
 
     def through(time: Callable[[Bound], Size]) -> Size:
         def times(bounds: Sequence[Bound]) -> list[Size]:
@@ -345,7 +343,7 @@ def _in_pieces(asked: ServingStep) -> Bound:
 
         return any_number(times(every), times(least), [(number, times(bounds)) for number, bounds in shares])
 
-    return _over_stages(stages, [[bound] for bound in held], None, through, sum(bound.lower for bound in least))
+    return _over_stages(stages, _holding(every, least), None, through, sum(bound.lower for bound in least))
 
 
 @lru_cache
@@ -354,22 +352,29 @@ def _without_mixing(layer: Layer) -> Layer:
     return replace(layer, blocks=tuple(b for b in layer.blocks if not any(part.keeps for part in b.parts())))
 
 
-def _holding(needed: Footprint | None, piece: Bound) -> Footprint | None:
-    """The memory of a stage that works on one piece at a time."""
-    if needed is None or piece.footprint is None:
-        return needed
-    return replace(needed, parts={**needed.parts, "activations": piece.footprint.parts["activations"]})
+def _holding(found: Sequence[Bound], smaller: Sequence[Bound]) -> list[list[Bound]]:
+    """What stages take, with the memory that they need where they work on ``smaller`` parts at a time."""
+
+    def memory(needed: Footprint | None, part: Footprint | None) -> Footprint | None:
+        if needed is None or part is None:
+            return needed
+        return replace(needed, parts={**needed.parts, "activations": part.parts["activations"]})
+
+    return [
+        [replace(one, footprint=memory(one.footprint, part.footprint))]
+        for one, part in zip(found, smaller, strict=True)
+    ]
 
 
-def _in_turns(asked: ServingStep, turns: Size) -> Bound:
-    """A step in so many equal micro-batches."""
+def _in_turns(asked: ServingStep, turns: Size, smaller: Sequence[Bound] | None = None) -> Bound:
+    """A step in so many equal micro-batches, with the memory of ``smaller`` ones."""
     stages = _Stages.of(asked, turns)
     found = stages.price()
 
     def through(time: Callable[[Bound], Size]) -> Size:
         return _steady(asked.phase, [time(bound) for bound in found], turns)
 
-    return _over_stages(stages, [[bound] for bound in found], turns, through, turns=turns)
+    return _over_stages(stages, _holding(found, smaller or found), turns, through, turns=turns)
 
 
 def _in_chunks(asked: ServingStep, pieces: int) -> Bound:
@@ -385,24 +390,26 @@ def _in_chunks(asked: ServingStep, pieces: int) -> Bound:
     return _over_stages(stages, by_stage, pieces, through)
 
 
-def _best_number(asked: ServingStep, sequences: Size) -> Size:
-    """The number of micro-batches with which a decode step takes the least time.
+def _fastest(asked: ServingStep, sequences: Size) -> Bound:
+    """A decode step in the number of micro-batches with which it takes the least time.
 
     m of them take m · slowest, which grows with m, or what one takes through all stages, which falls. The stages are
-    no slower than the slowest, so m is at most their number. Of open sizes as many as stages; a closed form has each.
+    no slower than the slowest, so m is at most their number; so many need the least memory, which is the step's. Of
+    open sizes as many as stages; a closed form has each.
     """
     best = most = sizes.minimum(asked.ways.pipeline, sequences)
     if is_symbol(most):
-        return most
-    least: Size = math.inf
+        return _in_turns(asked, most)
+    least, smallest = math.inf, None
     for number in range(asked.ways.pipeline if is_array(most) else int(most), 0, -1):
         turns = sizes.minimum(number, most)
-        times = [bound.lower for bound in _Stages.of(asked, turns).price()]
+        found = _Stages.of(asked, turns).price()
+        times, smallest = [bound.lower for bound in found], smallest or found
         time = _steady("decode", times, turns)
         best, least = of_largest([-least, -time * (1 + TIE)], [best, turns]), sizes.minimum(least, time)
         if np.all(turns * maximum(*times) <= sum(times)):
             break
-    return best
+    return _in_turns(asked, best, smallest)
 
 
 def _over_stages(
@@ -412,12 +419,8 @@ def _over_stages(
     """The step of all stages, of what each takes: ``through`` gives the whole time by those of their work."""
     asked, parts = stages.asked, stages.parts
 
-    def again(turns: Size, **some: Size) -> Bound:
-        step = asked.vary(**some)
-        return pipelined(step) if count is None or asked.ways.micro_batches else _in_turns(step, turns)
-
     def stacked(some: Any) -> Bound:
-        return stack_parts(again, {**asked.sizes, "turns": turns}, some)
+        return stack_parts(lambda **sizes: pipelined(asked.vary(**sizes)), asked.sizes, some)
 
     if any(is_array(bound.lower) and not bound.ops for stage in found for bound in stage):
         # entries differ in their way of latent attention, so the operations do: ask each half by itself
@@ -558,11 +561,13 @@ def _said(asked: ServingStep, parts: Sequence[Model], count: Size | None, chunks
             f"{ways.pipeline} stages of {layers} layers ({BALANCES[ways.balance]}); {run}",
             "each stage reads its weights once and waits while the smallest micro-batch is on the others",
         ]
-    number = count if isinstance(count, int) else "as many"
     kind = "chunks of the prompt" if chunks > 1 else "micro-batch" if is_one(count) else "micro-batches"
-    best = ", the fastest number" if not is_symbol(count) else ", as many as stages"
-    chosen = f"{best}; {states} states another" * (ways.micro_batches is None)
-    said = [f"{ways.pipeline} stages of {layers} layers ({BALANCES[ways.balance]}); {number} {kind} in flight{chosen}"]
+    run = f"{count if isinstance(count, int) else 'as many'} {kind} in flight"
+    if ways.micro_batches is None and not is_one(parts[0].share.group(asked.options["batch"])):
+        number = f", {count}" if isinstance(count, int) else ""
+        best = f"the fastest number{number}; memory is that of as many as stages"
+        run = f"micro-batches in flight: {'as many as stages' if is_symbol(count) else best}; {states} states another"
+    said = [f"{ways.pipeline} stages of {layers} layers ({BALANCES[ways.balance]}); {run}"]
     if asked.phase == "decode":
         said.append("a sequence's next token starts when its last one has left the last stage")
     return said
