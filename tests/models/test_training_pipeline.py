@@ -418,4 +418,25 @@ def test_no_stated_number_of_microbatches_is_faster_than_none_stated(seed: int) 
         assert getattr(floor, time) <= min(getattr(each, time) for each in found) * (1 + 1e-12)
     best = min(each.lower for each in found)
     assert floor.lower > 0.75 * best
+    if most < 64:
+        more = train(model, **{**asked, "batch_tokens": asked["batch_tokens"] + 4 * length})
+        assert more.lower >= floor.lower * (1 - 1e-12)
     assert floor.memory.total == found[-1].memory.total or order == "gpipe"
+
+
+@pytest.mark.parametrize("order", SCHEDULES)
+def test_few_microbatches_wait_as_long_as_they_do_where_no_number_is_stated(order: str) -> None:
+    """One that is zero-bubble fills its waits with other microbatches, and those of pieces are as many as stages."""
+    asked: dict[str, Any] = {"on": "a100:12", "pipeline": 3, "fsdp": 4, "schedule": order, "sequence": 512}
+    times = []
+    for sequences in (3, 6, 9):
+        rest = {**asked, "batch_tokens": 4 * 512 * sequences}
+        floor = train("qwen3-30b-a3b", **rest).lower
+        stated = [
+            train("qwen3-30b-a3b", **rest, microbatches=number).lower
+            for number in range(1, sequences + 1)
+            if order != "interleaved" or number % 3 == 0
+        ]
+        assert 0.95 * min(stated) <= floor <= min(stated) * (1 + 1e-12)
+        times.append(floor)
+    assert times == sorted(times)

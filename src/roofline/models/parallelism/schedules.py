@@ -43,6 +43,9 @@ from roofline.frozen import dataclass
 from roofline.lazy import sympy
 from roofline.sizes import Size, exact_div, floor_div, is_array, is_symbol, maximum, minimum, round_up
 
+#: Times of a forward pass, of the gradients of inputs and of those of weights.
+_Passes = tuple[Size, Size, Size]
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -89,29 +92,50 @@ class Schedule:
 
     def step(
         self,
-        times: Sequence[tuple[Size, Size, Size]],
+        times: Sequence[_Passes],
         *,
         microbatches: Size,
         chunks: Size = 1,
         once: Sequence[Size] = (0,),
-        whole: Sequence[tuple[Size, Size, Size]] = (),
+        whole: Sequence[_Passes] = (),
     ) -> Size:
         """The least time of a step, with the times of the three passes of each stage, which need not be equal.
 
         No step is shorter than a stage's own passes after the waits for those before it, nor than one of stages that
         all take what the fastest does; for equal stages it is exactly that long. ``once`` is what each stage does
         beside its microbatches. ``whole`` are passes of the whole batch as one microbatch: with them it is the floor of
-        this number of microbatches or fewer, where ``times`` are those of the smallest.
+        this number of microbatches or fewer, where ``times`` are those of the smallest: no stage does less than all
+        of it at once, nor than each of n does by itself.
 
         >>> schedule("1f1b").step([(1, 1, 1), (1, 1, 1), (2, 2, 2)], microbatches=8)
         54
         >>> schedule("1f1b").step([(1, 1, 1)] * 3, microbatches=8, whole=[(7, 7, 7)] * 3)
         27
         """
+        if not whole:
+            return self._step(times, _several(times, microbatches), microbatches, chunks, once)
+        found = []
+        for number in self._numbers(len(times), chunks):
+            count = minimum(number, microbatches)
+            at_once = self._step(times, whole, count, chunks, once)
+            each = () if number == 1 else (self._step(times, _several(times, count), count, chunks),)
+            found.append(maximum(at_once, *each))
+        return minimum(*found)
+
+    def _numbers(self, stages: int, chunks: int) -> Sequence[int]:
+        """Numbers of microbatches of which one is the fastest, were they of any size: more of them wait no less."""
+        if self.splits:
+            return (stages,)
+        return range(1, self.keeps(0, stages, math.inf, chunks) + 1) if self.fills else (1,)
+
+    def _step(
+        self, times: Sequence[_Passes], work: Sequence[_Passes], microbatches: Size, chunks: Size,
+        once: Sequence[Size] = (0,),
+    ) -> Size:  # fmt: skip
+        """The least time of a step of so much work in so many microbatches, each of which takes these times or more."""
         found: list[Size] = []
         before: Size = 0
         beside = [*once] * (len(times) if len(once) == 1 else 1)
-        work = whole or [tuple(microbatches * time for time in passes) for passes in times]
         for (forward, inputs, weights), own, more in zip(times, work, beside, strict=True):
             slot = forward + inputs + weights
             found.append(before + sum(own) + more)
@@ -160,6 +184,10 @@ class Schedule:
             return wanted
         fewest = max(math.ceil(wanted * (1 - 1e-12)), stages)
         return round_up(fewest, int(stages)) if self.splits else fewest
+
+
+def _several(times: Sequence[_Passes], number: Size) -> list[_Passes]:
+    return [(number * forward, number * inputs, number * weights) for forward, inputs, weights in times]
 
 
 def _all(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:
