@@ -115,6 +115,23 @@ def test_no_way_to_deal_out_tokens_is_faster_than_any_number_of_micro_batches(da
     assert any_number(times(every), times(1), shares) <= simulated(run) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(("model", "least"), [("llama-3-70b", 1.2), ("qwen3-30b-a3b", 1.1)])
+def test_an_estimate_of_any_number_of_micro_batches_is_that_of_one_that_may_be_stated(model: str, least: float) -> None:
+    """The floor of any number is no run that somebody could see."""
+    batch, asked = np.array([1, 4]), {"on": "h100:8", "tensor": 2, "pipeline": 4, "overlap": 0.5}
+    for prompt in (3, 1000):
+        several = serve_bound(model, "prefill", **asked, batch=batch, prompt=prompt)
+        for row, each in enumerate(batch.tolist()):
+            found = staged(model, "prefill", **asked, batch=each, prompt=prompt)
+            numbers = [number for number in (1, 2, 4, 8, 16, 32) if number <= max(each, prompt)]
+            stated = [
+                staged(model, "prefill", **asked, batch=each, prompt=prompt, microbatches=number).estimate
+                for number in numbers
+            ]
+            assert found.estimate == min(stated) == pytest.approx(several.estimate[row], rel=1e-12)
+    assert found.estimate > least * found.lower
+
+
 @pytest.mark.parametrize(("batch", "numbers"), [(295, [3, 3, 4]), (8, [2, 2, 2])])
 def test_memory_grows_with_sequences_whatever_number_of_micro_batches_is_the_fastest(
     batch: int, numbers: list[int]

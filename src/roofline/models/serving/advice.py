@@ -42,7 +42,7 @@ from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import CHIPS, pool
-from roofline.models.serving.bound import StepQuestion, full_from, serve_bound
+from roofline.models.serving.bound import StepQuestion, full_from, numbers_to_try, serve_bound
 from roofline.quantity import format_amount, format_change, format_percent, format_times
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
 from roofline.signatures import spelled, takes
@@ -468,7 +468,7 @@ def _micro_batches(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Boun
     if stages == 1 or "microbatches" not in asked.arguments:
         return
     times: dict[int, float] = {}
-    for number in (1 << power for power in range((8 * stages).bit_length())):
+    for number in numbers_to_try(stages):
         with suppress(RooflineError):
             times[number] = float(asked.vary(microbatches=number).answer().lower)
     best = min(times, key=lambda number: times[number], default=stages)

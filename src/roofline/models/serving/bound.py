@@ -235,7 +235,8 @@ class Pipelined(Bound):
 
     ``stages`` are the bounds of one micro-batch on each stage (the last chunk of a prompt), ``latency`` is its time
     through all of them. In a prefill in any number of pieces ``micro_batches`` is None; they are the bounds of all of
-    a stage's work, and ``latency`` is the time of the smallest piece. ``lower``, ``op_by_op`` and ``upper`` are the
+    a stage's work, and ``latency`` is the time of the smallest piece; its ``estimate`` is of a number of equal pieces,
+    the fastest of :func:`numbers_to_try`. ``lower``, ``op_by_op`` and ``upper`` are the
     step's: the time between two tokens of a sequence in decode, until the last prompt is through in prefill. Of open
     sizes ``any_slowest`` has the step of each stage that may be the slowest, beside the time of a micro-batch on it.
     """
@@ -343,7 +344,27 @@ def _in_pieces(asked: ServingStep) -> Bound:
 
         return any_number(times(every), times(least), [(number, times(bounds)) for number, bounds in shares])
 
-    return _over_stages(stages, _holding(every, least), None, through, sum(bound.lower for bound in least))
+    found = _over_stages(stages, _holding(every, least), None, through, sum(bound.lower for bound in least))
+    return found if found.estimate is None else replace(found, estimate=_least_estimate(asked))
+
+
+def numbers_to_try(stages: int) -> list[int]:
+    """Numbers of micro-batches of which one is nearly the best: powers of two up to eight times as many as stages."""
+    return [1 << power for power in range((8 * stages).bit_length())]
+
+
+def _least_estimate(asked: ServingStep) -> Size | None:
+    """The estimate of a prefill in the best number of equal micro-batches; None of open sizes."""
+    prompt, sequences = asked.options["prompt"], _share(asked).group(asked.options["batch"])
+    if is_symbol(prompt + sequences):
+        return None
+    whole, found = sequences if asked.model.causal else math.inf, list[Size]()
+    for number in numbers_to_try(asked.ways.pipeline):
+        # fewer tokens make no such number of chunks
+        step = asked.vary(prompt=of_largest([whole, number], [prompt, maximum(prompt, number)]))
+        estimate: Any = pipelined(replace(step, ways=replace(asked.ways, micro_batches=number))).estimate
+        found.append(of_largest([maximum(whole, prompt), number], [estimate, math.inf]))
+    return sizes.minimum(*found)
 
 
 @lru_cache
