@@ -89,6 +89,7 @@ def test_a_line_and_a_traced_program_cost_the_same(name: str) -> None:
         ("a sum of squares with its root", lambda x: x.norm(dim=1), [(4, 8)], 4 * 16),
         ("absolute values without a root", lambda x: x.norm(1, dim=1), [(4, 8)], 4 * 15),
         ("the largest absolute value", lambda x: x.norm(float("inf"), dim=1), [(4, 8)], 4 * 15),
+        ("how many are not nought", lambda x: x.norm(0, dim=1), [(4, 8)], 4 * 15),
         ("max pool", lambda x: F.max_pool1d(x, 3), [(2, 4, 9)], 2 * 4 * 3 * 2),
         ("distances", lambda x, y: torch.cdist(x, y, p=1.0), [(5, 16), (7, 16)], 3 * 5 * 7 * 16),
     ],

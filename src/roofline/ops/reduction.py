@@ -71,7 +71,7 @@ def reduction(
         sum, prod, max, min, argmax, argmin   n − 1
         mean                                  n          n − 1 adds, 1 divide
         norm        √Σx²                      2n         n squares, n − 1 adds, 1 root
-        squares     Σx², Σ|x|, max |x|        2n − 1     no root
+        squares     Σx², Σ|x|, Σ(x ≠ 0)       2n − 1     no root, as max |x|
         variance    Σ(x − mean)²/n            4n         mean n, n subtracts, n squares, n − 1 adds, 1 divide
         logsumexp   max + log Σ exp(x − max)  4n         2·(n − 1) for max and sum, n subtracts, n exps, 1 log, 1 add
 
@@ -221,8 +221,8 @@ class Cost(NamedTuple):
     roots: int
 
 
-#: FLOPs for each element of the gradient of a norm: of its input, and of its scale or its shift.
-BACKWARD = {"layer_norm": (7, 1), "rms_norm": (5, 4), "batch_norm": (1, 1)}
+#: FLOPs for each element of the gradient of a norm: of its input, of its scale or its shift beside that, of one alone.
+BACKWARD = {"layer_norm": (7, 1, 1), "group_norm": (7, 0, 1), "rms_norm": (5, 3, 3), "batch_norm": (1, 1, 1)}
 
 COSTS: dict[str, Cost] = {
     "layer_norm": Cost(5, 2, 1),
@@ -278,26 +278,27 @@ def norm(
 
 
 def norm_backward(
-    function: str, name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size,
+    function: str, name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size, of_input: bool,
     compute: str | None = None,
 ) -> Op:  # fmt: skip
-    """The gradient of a norm, of its scale and of its shift, those of them that are written.
+    """The gradient of a norm (``of_input``), of its scale and of its shift, those of them that are written.
 
     ::
 
         layer_norm   7·elements    Σ g and Σ g·x of each row, a·g − b·x − c; 1 more for a scale and for a shift
-        rms_norm     5·elements    Σ g·x of each row, a·g − b·x; 4 more for a scale, Σ g·a·x
+        group_norm   7·elements    the same, also of a batch: scale and shift take the sums of each channel
+        rms_norm     5·elements    Σ g·x of each row, a·g − b·x; 3 more for a scale, Σ g·a·x
         batch_norm   1·elements    stored statistics: a·g; 1 more for a scale and for a shift
 
     >>> g, scale = Tensor("g", (8, 64), "fp32"), Tensor("s", (64,), "fp32")
     >>> for made in ([g, scale], [scale]):
-    ...     print(norm_backward("layer_norm", "backward", [g], made, elements=512).work.total("flops"))
+    ...     asked = {"elements": 512, "of_input": g in made}
+    ...     print(norm_backward("layer_norm", "backward", [g], made, **asked).work.total("flops"))
     4096
     512
     """
-    of_input, of_others = BACKWARD[function]
-    has_input = bool(writes) and len(writes[0].dims) == len(reads[0].dims)  # which stands first
-    flops = (of_others * len(writes) + (of_input - of_others) * has_input) * elements
+    whole, beside, alone = BACKWARD[function]
+    flops = (whole + beside * (len(writes) - 1) if of_input else alone * len(writes)) * elements
     return vector(name, "norm", reads, writes, flops=flops, elements=elements, one_each=elements, compute=compute)
 
 

@@ -297,7 +297,8 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in (*grads, *saved)]
         writes = [recorder.wrote(t) for t in made]
-        return pricing.norm_backward("rms_norm", "rms_norm_backward", reads, writes, elements=x.numel())
+        asked = {"elements": x.numel(), "of_input": x.requires_grad and made[0].shape == x.shape}
+        return pricing.norm_backward("rms_norm", "rms_norm_backward", reads, writes, **asked)
 
     whole = WholeOperation([(x.shape, x.dtype)], lambda outs: price(called(outs)), backward, called)
     return run_whole(recorder, whole, tensors)[0]

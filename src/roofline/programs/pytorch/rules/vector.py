@@ -145,7 +145,7 @@ def reduced(call: Call) -> Priced:
     elements = call.operands(0)[0].elements
     results = maximum(1, minimum(call.results[0].elements, elements))
     sizes = {"elements": elements, "results": results}
-    has_root = call.get("ord", call.get("p")) not in (1, math.inf, -math.inf)
+    has_root = call.get("ord", call.get("p")) not in (0, 1, math.inf, -math.inf)
     function = registry.REDUCTIONS[call.name] if has_root or "norm" not in call.name else "squares"
     op = pricing.reduction(function, call.reads, call.writes, **sizes, name=call.name)
     return replace(op, work=op.work * 2) if call.name == "aminmax" else op
@@ -347,9 +347,13 @@ def norm_backward(call: Call) -> Priced:
         spare = [each.tensor for each in call.args[6:7] if isinstance(each, TensorOperand)]
     compute = arithmetic([*call.reads[:1], *call.writes])
     reads = tuple(tensor for tensor in call.reads if tensor not in spare)
-    elements = call.operands(0)[0].elements
-    function = "batch_norm" if is_stored else "rms_norm" if "rms" in call.name else "layer_norm"
-    return pricing.norm_backward(function, call.name, reads, call.writes, elements=elements, compute=compute)
+    (grad,) = call.operands(0)
+    function = next(each for each in ("rms_norm", "layer_norm", "group_norm", "batch_norm") if each in call.name)
+    if function == "batch_norm" and not is_stored:
+        function = "group_norm"
+    wanted = call.get("output_mask") or [len(tensor.dims) == grad.rank for tensor in call.writes[:1]]
+    asked = {"elements": grad.elements, "of_input": bool(wanted and wanted[0])}
+    return pricing.norm_backward(function, call.name, reads, call.writes, **asked, compute=compute)
 
 
 def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:
