@@ -441,7 +441,7 @@ def test_a_convolution_is_its_implicit_product_and_says_so() -> None:
 def test_nothing_is_promised_of_a_kind_of_kernel_that_was_not_measured(line: str, kind: str) -> None:
     found = bound(line, on="h100", estimate=True, **{"M": 4096} if "M" in line else {}).expectation
     assert found.in_words().startswith(f"no expectation: no constants of vllm are known for {kind}, so only the bound")
-    assert found.to_dict()["time"] is None
+    assert (found.to_dict()["time"], found.to_dict()["coverage"]) == (None, None)
 
 
 @pytest.mark.parametrize("line", ["softmax(bf16[B, 4096])", "conv(bf16[B, 58, 58, 64], bf16[3, 3, 64, 64])"])
@@ -453,6 +453,8 @@ def test_no_share_is_promised_where_another_kind_of_kernel_stands_in(line: str) 
         assert found.to_dict()["coverage"] is None
     product = bound("bf16[16, 8192] @ bf16[8192, 8192]; softmax(bf16[16, 64])", on="h100")
     assert "80%" in estimated(product).expectation.in_words(), "a tenth of the time may stand so"
+    unknown = bound("bf16[B, 64] @ bf16[64, 64]", on="mi300x", estimate=True, B=[32, 64]).expectation
+    assert unknown.to_dict()["coverage"] is None, "nothing is expected"
 
 
 @pytest.mark.parametrize("kind", ["mamba", "lfm2", "recurrent_gemma"])

@@ -420,7 +420,7 @@ class Expectation:
             "schema": "roofline/expectation/1",
             "known": self.is_known,
             **{name: float(time) if self.is_known else None for name, time in times.items()},
-            "coverage": self.coverage,
+            "coverage": self.coverage if self.is_known else None,
             "error": self.error,
             "error_runs": self.error_runs,
             "parts": dict(self.parts) if self.is_known else {},

@@ -75,7 +75,7 @@ class RowExpectations:
     assumptions: tuple[Assumption, ...] = ()
     kernels: tuple[Any, ...] = field(default=())
     estimator: Any = None
-    held: Mapping[str, float | None] = field(default_factory=lambda: {"80%": MADE_TO_HOLD})
+    held: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def is_known(self) -> Any:
@@ -106,7 +106,7 @@ class RowExpectations:
             "schema": "roofline/expectation/1",
             "known": plain_data(self.is_known),
             **{name: plain_data(each) for name, each in times.items()},
-            "coverage": None if None in self.held.values() else min(filter(None, self.held.values())),
+            "coverage": None if None in self.held.values() else min(filter(None, self.held.values()), default=None),
             "parts": {},
             "library": self.library,
             "kernels": [],
@@ -146,7 +146,7 @@ def expect_rows(
             found[:, rows] = np.stack([np.broadcast_to(each, rows.shape) for each in (one.value, one.low, one.high)])
             parts.append(one)
     value, low, high = (each.reshape(shape) for each in found)
-    return RowExpectations(value, low, high, library, in_sentences(parts), held=held or {"80%": MADE_TO_HOLD})
+    return RowExpectations(value, low, high, library, in_sentences(parts), held=held)
 
 
 def rows_together(found: Sequence[Any], library: str, shape: Sequence[int] = (-1,)) -> RowExpectations:
@@ -160,7 +160,7 @@ def rows_together(found: Sequence[Any], library: str, shape: Sequence[int] = (-1
         getattr(each, "holds", "80%"): getattr(each, "coverage", MADE_TO_HOLD)
         for each in (each for each, there in zip(found, known, strict=True) if there)
     }
-    return RowExpectations(value, low, high, library, tuple(said), held=held or {"80%": MADE_TO_HOLD})
+    return RowExpectations(value, low, high, library, tuple(said), held=held)
 
 
 def columns_of(asked: Question) -> dict[str, Any]:
