@@ -440,7 +440,8 @@ def served(records: Sequence[KernelConstants]) -> list[str]:
     ]
     said = (
         "Time a token, in five folds of configurations; the form is chosen within the others. *First token* is that of "
-        "few requests. For *another model* each model is left out in turn, for *another chip* each chip."
+        "few requests. For *another model* each model is left out in turn, for *another chip* each chip. Runs that "
+        "draft tokens or have no graph [are not among them](#steps-of-a-framework): with them mixtures are further off."
     )
     held = json.loads(SUMMARY.read_text(encoding="utf-8"))
     above = [
