@@ -49,6 +49,29 @@ def test_every_file_is_checked_before_the_first_is_written(tmp_path: Path, capsy
     assert (said.out, list(tmp_path.iterdir())) == ("", [])
 
 
+def test_files_whose_names_end_alike_are_told_apart(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*BOUND, "-o", str(tmp_path / "a.html"), "-o", str(tmp_path / "data.html")]) == 0
+    for name in ("a.html", "data.html"):
+        assert f'"command":{json.dumps(BOUND, separators=(",", ":"))}' in (tmp_path / name).read_text()
+    assert main([*BOUND, "-o", "a.html", "-o", "data.html", "-o", "./a.html"]) == 2
+    assert "-o names one file twice" in capsys.readouterr().err
+
+
+def test_each_file_of_a_table_is_checked_before_the_first_is_written(tmp_path: Path, capsys: Capture) -> None:
+    line = ["sweep", "bf16[B, 64] * bf16[64, 64]", "--on", "h100", "B=1:4", "-o", str(tmp_path / "g.csv"), "-o"]
+    assert main([*line, str(tmp_path / "g.md")]) == 2
+    assert "g.md'; endings are: .csv" in capsys.readouterr().err
+    run = ["sweep", "llama-3-8b", "--on", "h100", "--batch", "1:4", "--context", "4k", "--keep", "top=2", "-o"]
+    assert main([*run, f"{tmp_path}/run/", "-o", str(tmp_path / "s.svg")]) == 2
+    assert "s.svg; name a folder: -o grid/" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_title_that_ends_like_a_picture_is_none(capsys: Capture) -> None:
+    assert main(["plot", "--on", "v5e", "--title", "a.svg", "--dark"]) == 2
+    assert "--dark is of a picture; end -o in" in capsys.readouterr().err
+
+
 def test_a_table_is_of_one_answer(tmp_path: Path, capsys: Capture) -> None:
     words = ["scaling", "dp", "fsdp", "--on", "v5p", "-o"]
     assert main([*words, str(tmp_path / "x.csv")]) == 2

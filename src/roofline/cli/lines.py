@@ -304,15 +304,11 @@ def sweep_command(
     roofline sweep llama-3-70b --on h100:8,h200:8 --tensor 4,8 --batch 1:512 --context 1024:131072:*2 -o grid.parquet
     roofline sweep llama-3-70b --on h100:8 --batch 1:512 --context 1:8192 --keep front,top=100 --workers 2 -o grid/
     """
-    from roofline.formulas.tables import PICTURED, check_table
+    from roofline.formulas.tables import PICTURED
 
     run = blocks_asked(options, output)
-    if output is not None and not run:
-        check_table(output)
     if output is not None and as_json and not run:
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
-    if run and is_drawn():
-        raise InputError("blocks are not written to one file", hint="name a folder: -o grid/")
     if kind is not None and (as_json or run or output is not None):
         raise InputError("--kind is that of a picture", hint="end -o in .svg, .png or .pdf, or leave it out")
     expressions, sizes = split_words(words, lists=True)

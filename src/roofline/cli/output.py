@@ -26,7 +26,7 @@ import re
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from time import monotonic
@@ -34,8 +34,9 @@ from typing import Any
 
 import click
 
-from roofline.cli.command import WORDS, Command, Option, word_of
+from roofline.cli.command import WORDS, Command, Option
 from roofline.cli.option_table import option
+from roofline.cli.option_values import blocks_asked
 from roofline.errors import InputError
 from roofline.files import PICTURES, check_place, write_text
 from roofline.formulas.printers import PRINTED
@@ -476,20 +477,24 @@ _JSON_BESIDE = ("plan",)
 
 
 def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep how a picture looks for whoever draws it, and the title of a page; without one it says nothing."""
+    """Keep how a picture looks for whoever draws it, and the title of a page."""
     if value:
-        titled = parameter.name == "title"
-        endings = (*PICTURES, ".html") if titled else PICTURES
-        if not any(each.lower().endswith(endings) for each in context.meta.get(WORDS, ())):
-            hint = f"end -o in {', '.join(endings[:-1])} or {endings[-1]}, or leave it out"
-            raise InputError(f"{word_of(parameter)} is of a picture{' or a page' * titled}", hint=hint)
         context.meta.setdefault(LOOK, {})[parameter.name] = value
+
+
+def _check_looks(names: Iterable[str], files: Sequence[str]) -> None:
+    """Refuse how a picture looks, or the title of a page, where no such file is written."""
+    for name in names:
+        endings = (*PICTURES, ".html") if name == "title" else PICTURES
+        if not any(path.lower().endswith(endings) for path in files):
+            hint = f"end -o in {', '.join(endings[:-1])} or {endings[-1]}, or leave it out"
+            raise InputError(f"--{name} is of a picture{' or a page' * (name == 'title')}", hint=hint)
 
 
 def _files(context: click.Context, parameter: click.Parameter, values: Any) -> Any:
     """Check the files before any work is done; of a command that writes its own, pages and pictures go this road."""
     listed = values if isinstance(values, tuple) else (values,) if values is not None else ()
-    if len({*listed}) < len(listed):
+    if len({*map(os.path.abspath, listed)}) < len(listed):
         raise InputError("-o names one file twice", hint="each is written once")
     common = (".html", *PICTURES) if context.command.name in _PICTURED else ".html"
     kept = [each for each in listed if parameter.name == "report_file" or each.lower().endswith(common)]
@@ -515,6 +520,7 @@ def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
         meta, prints_json = context.meta, options.get("as_json", False)
         kept, given = meta.pop(KEY, ()), options.get(own)
         files = given if isinstance(given, tuple) else (given,) * (given is not None)
+        _check_looks(meta.get(LOOK, ()), kept)
         if len(kept) + len(files) > 1 and prints_json:
             raise InputError(
                 "--json prints one answer, and each file is one", hint="name one file, or leave out --json"
@@ -525,10 +531,15 @@ def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
             beside = (".json", *PICTURES) if context.command.name in _JSON_BESIDE else ".json"
             if prints_json and not path.lower().endswith(beside):
                 raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
+        if isinstance(given, tuple):  # a table
+            from roofline.formulas.tables import check_table
+
+            for path in (*given, *(each for each in kept if each.lower().endswith(PICTURES))):
+                blocks_asked({**options}, path) or check_table(path)
         alone = {**options, own: None} if own else options
         each = files if files or kept else (None,)
         codes = [_code_of(run, {**alone, own: file} if own else alone) for file in each]
-        codes += [_written(run, dict(alone), path, _asked(meta, kept)) for path in kept]
+        codes += [_written(run, dict(alone), path, _asked(context)) for path in kept]
         return max(codes)
 
     command.__doc__ = run.__doc__
@@ -555,17 +566,21 @@ def _written(run: Callable[..., Any], options: dict[str, Any], path: str, words:
     return code
 
 
-def _asked(meta: dict[str, Any], files: Sequence[str]) -> list[str]:
+def _asked(context: click.Context) -> list[str]:
     """The words of the command without the files that it writes, and without how their pictures look."""
-    words = [*meta.get(WORDS, ())]
-    for path in files:
-        at = next(at for at in reversed(range(len(words))) if words[at].endswith(path))
-        del words[at - (words[at] == path) : at + 1]
-    for name, value in meta.get(LOOK, {}).items():
-        place = next((at for at, word in enumerate(words) if word.partition("=")[0] == f"--{name}"), None)
-        if place is not None and name != "title":
-            del words[place : place + 1 + (value is not True and "=" not in words[place])]
-    return words
+    left_out = {
+        word: not getattr(each, "is_flag", False)
+        for each in context.command.params if each.callback in (_files, _as_look) and each.name != "title"
+        for word in each.opts
+    }  # fmt: skip
+    words, kept = iter(context.meta.get(WORDS, ())), []
+    for word in words:
+        has_value = left_out.get(word.partition("=")[0])
+        if has_value and "=" not in word:
+            next(words)
+        elif has_value is None and not word.startswith("-o"):
+            kept.append(word)
+    return kept
 
 
 def check_language(path: str, language: str | None) -> None:
