@@ -268,6 +268,7 @@ MESSAGES = [
         "--draft is of one step, and several models, machines, formats or policies are given; give one of",
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
+    ([*PLAN, "--on", "h100", "--count", "-1"], "size count is -1; a size is a whole number"),
     (["model", "llama-3-8b", "--prompt", "1,2"], "--prompt '1,2' is not a number of tokens or sequences; one, for"),
     (
         ["llm", "llama-3-8b", "--on", "v5e:4x4", "--pool", "4", "--context", "8"],

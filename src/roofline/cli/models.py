@@ -730,7 +730,7 @@ def plan_command(model: str, as_json: bool, view: str | None, **options: Any) ->
         options[name] = _one(name, options[name], hint=f"one number, as in --{name} 1024")
     with suppress(TypeError, ValueError):
         options["draft_by"] = float(options["draft_by"])
-    options |= {"draft": [] if drafts is None else drafts, "draft_by": options["draft_by"] or 0.1}
+    options |= {"draft": drafts or [], "draft_by": options["draft_by"] or 0.1}
     with working("trying chips and formats"):
         found = plan(
             model, on=chips, count=count, formats=formats,

@@ -513,22 +513,22 @@ def model_size(
 ) -> Any:
     """Read a number, or a list or range of them; one that is read already, as of one of several machines, stays.
 
-    That of the target ``of`` may be open, and bears a name then. ``whole`` refuses fractions here, ``one`` a list too,
-    and takes billions.
+    That of the target ``of`` may be open, and bears a name then. ``whole`` refuses fractions here, and lists its
+    numbers; ``one`` refuses a list too, and takes billions.
     """
     if not isinstance(text, str):
         return text
     value: Any = count(text, billion=True) if one else parse_size(name, text)
+    each = value if isinstance(value, list) else [value]
     if one:
         is_wrong = not isinstance(value, int) or not 1 <= value <= LARGEST
     elif whole:
-        listed = value if isinstance(value, list) else [value]
-        is_wrong = any(isinstance(each, str) or each % 1 != 0 for each in listed)
+        is_wrong = any(isinstance(number, str) or number % 1 != 0 for number in each)
     else:
         is_wrong = isinstance(value, str) and not _is_open(of, value)
     if is_wrong:
         raise InputError(f"--{name.replace('_', '-')} {quoted(text)} is not a {what}", hint=hint)
-    return value
+    return [int(number) for number in each] if whole else value
 
 
 def _is_open(target: str | None, name: str) -> bool:
