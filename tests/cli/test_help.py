@@ -119,6 +119,7 @@ def test_help_says_what_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> N
     assert {name for name, says in listed.items() if "May be repeated." not in says} == {"measure", "calibrate"}
     said = "its table (.csv) or a picture (.svg, .png, .pdf). May be repeated."
     assert " ".join(shown(["bound", "--help"], capsys).split()).count(said) == 1
+    assert "(.json, .txt) or a picture" in " ".join(shown(["plot", "--help"], capsys).split())  # it has no table
 
 
 def test_what_an_option_means_stands_in_one_place_for_commands_and_functions() -> None:

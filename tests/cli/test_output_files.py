@@ -62,6 +62,8 @@ def test_each_file_of_a_table_is_checked_before_the_first_is_written(tmp_path: P
     assert main([*line, str(tmp_path / "g.md")]) == 2
     assert "g.md'; endings are: .csv" in capsys.readouterr().err
     run = ["sweep", "llama-3-8b", "--on", "h100", "--batch", "1:4", "--context", "4k", "--keep", "top=2", "-o"]
+    assert main(["plot", "--on", "v5e", "-o", str(tmp_path / "p.svg"), "-o", str(tmp_path / "p.csv")]) == 2
+    assert "p.csv'; end the name in .html, .json, .txt, .svg, .png or .pdf" in capsys.readouterr().err
     assert main([*run, f"{tmp_path}/run/", "-o", str(tmp_path / "s.svg")]) == 2
     assert "s.svg; name a folder: -o grid/" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

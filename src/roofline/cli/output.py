@@ -428,8 +428,6 @@ def _speed(unit: str) -> Any:
 #: Where the context of a command holds the file; how its picture looks: ``dark``, ``width``, ``title``.
 KEY, LOOK = "roofline.report", "roofline.look"
 
-_HELP = "Write a page with sliders (.html), the answer (.json, .txt), its table (.csv)"
-
 
 def with_report(command: click.Command) -> click.Command:
     """Give a command ``-o FILE``; one that writes other kinds of files by ``-o`` keeps them."""
@@ -440,7 +438,7 @@ def with_report(command: click.Command) -> click.Command:
         free = all("--output" not in each.opts for each in command.params)
         option(
             "output-file", name="report_file", older="--output" if free else "", multiple=True, expose_value=False,
-            callback=_files, help=f"{_HELP}{_also(command)}.",
+            callback=_files, help=_meaning(command),
         )(command)  # fmt: skip
     elif isinstance(own, Option):
         own.callback, own.multiple = _files, command.name in _PICTURED
@@ -455,10 +453,12 @@ def with_report(command: click.Command) -> click.Command:
     return command
 
 
-def _also(command: click.Command) -> str:
-    """What else the file of a command may be."""
+def _meaning(command: click.Command) -> str:
+    """What the file of a command may be."""
+    table = ", its table (.csv)" * (".csv" not in _LACKS.get(command.name, ()))
     picture = " or a picture (.svg, .png, .pdf)" * (command.name in _PICTURED)
-    return picture + ", or beside --c, --js, --python or --latex that program" * _prints(command)
+    program = ", or beside --c, --js, --python or --latex that program" * _prints(command)
+    return f"Write a page with sliders (.html), the answer (.json, .txt){table}{picture}{program}."
 
 
 def _prints(command: click.Command) -> bool:
@@ -468,6 +468,9 @@ def _prints(command: click.Command) -> bool:
 
 #: Commands whose file is something else than what they say (constants), and those that serve.
 _OWN_FILES = ("calibrate", "explore", "completion")
+
+#: Endings of files that no answer of a command is saved as; of most that of a machine file.
+_LACKS: dict[str | None, tuple[str, ...]] = {"chips": (), "plot": (".csv", ".toml")}
 
 #: Commands whose ``-o`` may be a picture, and those of them that print JSON beside one.
 _PICTURED = (
@@ -502,7 +505,7 @@ def _files(context: click.Context, parameter: click.Parameter, values: Any) -> A
         from roofline.web.report import check_ending
 
         if not (_prints(context.command) and path.lower().endswith(tuple(each.ending for each in PRINTED.values()))):
-            check_ending(path, of_chip=context.command.name == "chips")
+            check_ending(path, _LACKS.get(context.command.name, (".toml",)))
     check_files((), kept)
     context.meta[KEY] = kept
     rest = tuple(each for each in listed if each not in kept)

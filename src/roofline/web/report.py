@@ -32,7 +32,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from html import escape
@@ -456,13 +456,13 @@ def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequen
     A page may have a ``title`` in place of its own.
     """
     name = os.fspath(path)
-    check_ending(name, of_chip=bool(shown) and hasattr(shown[0][0], "to_toml"))
+    check_ending(name, () if shown and hasattr(shown[0][0], "to_toml") else (MACHINE_FILE,))
     return WRITERS[os.path.splitext(name)[1].lower()](shown, name, command, title) or ""
 
 
-def check_ending(name: str, *, of_chip: bool = False) -> None:
-    """Refuse a file whose ending says no kind of file that an answer is saved as."""
-    ending, endings = os.path.splitext(name)[1].lower(), [each for each in WRITERS if each != MACHINE_FILE or of_chip]
+def check_ending(name: str, but: Collection[str]) -> None:
+    """Refuse a file whose ending says no kind of file that an answer is saved as, ``but`` for some kinds."""
+    ending, endings = os.path.splitext(name)[1].lower(), [each for each in WRITERS if each not in but]
     if ending in endings:
         return
     *most, last = endings
