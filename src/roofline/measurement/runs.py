@@ -145,9 +145,6 @@ def _from_file(path: str) -> tuple[Measured, ...]:
 
 def _header(header: list[str], where: str) -> list[str]:
     names = [name.strip().lower() for name in header]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{where}: column {twice} stands twice", hint="once is enough")
     told = _in_seconds(dict.fromkeys(names), where)
     for name in told:
         if name not in (*COLUMNS, *OPTIONAL):
@@ -156,6 +153,9 @@ def _header(header: list[str], where: str) -> list[str]:
         if name not in told:
             hint = f"the header is {','.join(COLUMNS)}, and {in_a_row(OPTIONAL)} where wanted"
             raise InputError(f"{where}: column {name} is missing", hint=hint)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{where}: column {twice} stands twice", hint="once is enough")
     return names
 
 
