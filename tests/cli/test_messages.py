@@ -175,7 +175,7 @@ MESSAGES = [
     (["sweep", MATMUL, "--on", "v5e", "-o", "no/x.csv", *SIZES], "there is no folder 'no'"),
     (
         ["plot", MATMUL, "--on", "v5e", "-o", "x.gif", *SIZES],
-        "an answer cannot be saved as 'x.gif'; end the name in .html, .json, .txt, .csv, .svg, .png or .pdf",
+        "an answer cannot be saved as 'x.gif'; end the name in .html, .json, .txt, .svg, .png or .pdf",
     ),
     (["plot", MATMUL, "--on", "v5e", "--vary", "B=", "D=1", "F=1"], "size B has no value"),
     (["chips", "xyz"], "unknown chip 'xyz'"),
