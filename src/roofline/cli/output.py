@@ -497,7 +497,7 @@ def _check_looks(names: Iterable[str], files: Sequence[str]) -> None:
 def _files(context: click.Context, parameter: click.Parameter, values: Any) -> Any:
     """Check the files before any work is done; of a command that writes its own, pages and pictures go this road."""
     listed = values if isinstance(values, tuple) else (values,) if values is not None else ()
-    if len({*map(os.path.abspath, listed)}) < len(listed):
+    if len({*map(os.path.normpath, listed)}) < len(listed):
         raise InputError("-o names one file twice", hint="each is written once")
     common = (".html", *PICTURES) if context.command.name in _PICTURED else ".html"
     kept = [each for each in listed if parameter.name == "report_file" or each.lower().endswith(common)]
