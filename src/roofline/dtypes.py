@@ -4,6 +4,8 @@
 ('bf16', 16)
 >>> get("int4").nbytes(3)                  # whole bytes: 12 bits are 2 bytes
 2
+>>> get("int3").nbytes(64)                 # nothing computes in 3, 5, 6 or 7 bits: the next wider format does
+24
 >>> get("mxfp4").nbytes(64)                # 64 x 4 bits, and one scale byte for every 32
 34
 >>> get("nvfp4").nbytes(64)                # one scale byte for every 16
@@ -111,19 +113,12 @@ DTYPES: dict[str, DType] = {
         DType("mxint8", 8, "int", "int8", 32, 8),
         DType("q8_0", 8, "int", "int8", 32, 16),
         DType("q4_0", 4, "int", "int4", 32, 16),
-        DType("int64", 64, "int", "int64"),
-        DType("int32", 32, "int", "int32"),
-        DType("int16", 16, "int", "int16"),
-        DType("int8", 8, "int", "int8"),
-        DType("int4", 4, "int", "int4"),
-        DType("int2", 2, "int", "int2"),
-        DType("uint64", 64, "int", "int64"),
-        DType("uint32", 32, "int", "int32"),
-        DType("uint16", 16, "int", "int16"),
-        DType("uint8", 8, "int", "int8"),
-        DType("uint4", 4, "int", "int4"),
+        *(
+            DType(f"{sign}int{bits}", bits, "int", f"int{bits}")
+            for sign in ("", "u")
+            for bits in (64, 32, 16, *range(8, 0, -1))
+        ),
         DType("bool", 8, "int", "int8"),
-        DType("int1", 1, "int", "int1"),
         DType("complex32", 32, "complex", "fp16"),
         DType("complex64", 64, "complex", "fp32"),
         DType("complex128", 128, "complex", "fp64"),
@@ -149,7 +144,7 @@ ALIASES: dict[str, str] = {
     "mxfp8_e4m3": "mxfp8", "mxfp8_e5m2": "mxfp8", "mxfp6_e2m3": "mxfp6", "mxfp6_e3m2": "mxfp6", "mxfp4_e2m1": "mxfp4",
     "i64": "int64", "long": "int64", "i32": "int32", "int": "int32", "s32": "int32", "i16": "int16", "i8": "int8",
     "s8": "int8", "i4": "int4", "s4": "int4", "i2": "int2", "u64": "uint64", "u32": "uint32", "u16": "uint16",
-    "u8": "uint8", "u4": "uint4", "uint2": "int2", "pred": "bool", "binary": "int1", "chalf": "complex32",
+    "u8": "uint8", "u4": "uint4", "pred": "bool", "binary": "int1", "chalf": "complex32",
     "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
 

@@ -391,7 +391,7 @@ MESSAGES: list[tuple[Any, dict[str, Any], str]] = [
     (prefill, {"prompt": 5, "batch": 0}, "size batch is 0; a size is a whole number of at least 1"),
     (prefill, {"prompt": 5, "logits": "some"}, "logits 'some' is not understood; 'last', 'all' or 'none'"),
     (prefill, {"prompt": 5, "count": "half"}, "count 'half' is not understood; 'causal' or 'full'"),
-    (prefill, {"prompt": 5, "weights": "int5"}, "unknown dtype 'int5'; did you mean"),
+    (prefill, {"prompt": 5, "weights": "int9"}, "unknown dtype 'int9'; did you mean"),
     (decode, {"context": -1}, "size context is -1; a size is a whole number of at least 0"),
     (decode, {"context": 2.5}, "size context is 2.5; a size is a whole number of at least 0"),
     (decode, {"context": [4, -1]}, "size context is -1 at index 1; a size is a whole number of at least 0"),

@@ -178,7 +178,7 @@ def test_activations_decide_the_arithmetic() -> None:
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({"quant_method": "gptq", "bits": 5}, "quantisation to 5 bits is not understood; known are 2, 4 and 8"),
+        ({"quant_method": "gptq", "bits": 5}, "quantisation to 5 bits is not understood; known are 2, 3, 4 and 8"),
         ({"quant_method": "fp8", "expert_dtype": "fp5"}, "expert_dtype 'fp5' is not understood; known are fp8 and fp4"),
         ({"quant_method": "fp8", "weight_block_size": 128}, "the fp8 section is not of its usual form"),
         ({"quant_method": "compressed-tensors", "config_groups": [1]}, "section is not of its usual form"),
@@ -210,6 +210,14 @@ def test_zero_points_lie_beside_scales(section: dict[str, Any], zeros: bool) -> 
     storage = read_quantisation(section).storage("model.layers.0.mlp.up_proj", "linear")
     assert storage is not None
     assert storage.nbytes((256, 512)) == 256 * 512 // 2 + 2 * 256 * 4 + (256 * 4 // 2 if zeros else 0)
+
+
+def test_three_bits_of_gptq_fill_their_words() -> None:
+    """32 weights are 3 words of 32 bits; of zero points beside the scales as well."""
+    section = {"quant_method": "gptq", "bits": 3, "group_size": 128, "sym": False}
+    storage = read_quantisation(section).storage("model.layers.0.mlp.up_proj", "linear")
+    assert storage is not None
+    assert storage.nbytes((256, 512)) == 256 * 512 // 32 * 3 * 4 + 2 * 256 * 4 + 256 * 4 // 32 * 3 * 4
 
 
 def test_scales_of_rows() -> None:

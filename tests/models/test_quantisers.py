@@ -82,6 +82,7 @@ GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
         ({"quant_method": "fouroversix", "dtype": "mxfp4"}, FOUR + EIGHT // 32, "fp4"),
         ({"quant_method": "metal", "bits": 4, "group_size": 64}, FOUR + 2 * 2 * ROWS * 8, ""),
         ({"bits": 8, "group_size": 32}, EIGHT + 2 * 2 * ROWS * 16, ""),  # MLX
+        *(({"bits": bits, "group_size": 64}, EIGHT // 8 * bits + 2 * 2 * ROWS * 8, "") for bits in (2, 3, 5, 6)),
         ({"bits": 4, "group_size": 16, "mode": "nvfp4"}, FOUR + EIGHT // 16, ""),
         (auto_round(4, "mx_fp_rceil", act_bits=4), FOUR + EIGHT // 32, "fp4"),
         (auto_round(4, "nv_fp"), FOUR + EIGHT // 16, ""),
@@ -101,6 +102,7 @@ GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
             ),
             FOUR + 2 * ROWS * 16, "int8",
         ),
+        (torchao("IntxWeightOnlyConfig", weight_dtype="torch.int6", granularity=GROUPS), 3 * FOUR // 2 + 2 * ROWS * 16, ""),
         (
             {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 64}},
             FOUR + 2 * 2 * ROWS * 8, "",
@@ -208,6 +210,7 @@ def test_keys_and_values_that_quark_quantises() -> None:
         ({**aqlm(1, 16), "in_group_size": [[1]], "out_group_size": 2**31}, "in_group_size of AQLM: .* is not underst"),
         ({"quant_method": "fouroversix", "dtype": "fp8"}, "weights of Four Over Six: 'fp8' is not understood"),
         ({"quant_method": "metal", "bits": 3}, "^bits of Metal: 3 is not understood; known are: 8, 4, 2$"),
+        ({"bits": 7, "group_size": 64}, "^bits of MLX: 7 is not understood; known are: 8, 6, 5, 4, 3, 2$"),
         ({"bits": 4, "group_size": 64, "mode": "nf4"}, "^a mode of MLX: 'nf4' is not understood; did you mean"),
         (auto_round(6, "mx_fp"), "^weights of auto-round: 'mxfp6' is not understood; did you mean 'mxfp8'"),
         ({"quant_method": "vptq"}, "^quantisation method 'vptq' is not understood; methods are: fp8, mxfp8, compr"),

@@ -426,8 +426,8 @@ def _integer(section: Section) -> Storage:
         inputs = section.get("act_bits") or 16
         return Storage(dtype, compute="" if inputs > 8 else f"fp{inputs}")
     size = section.get("group_size") or section.get("q_group_size") or 0
-    if bits not in (2, 4, 8):
-        raise InputError(f"quantisation to {quoted(bits)} bits is not understood", hint="known are 2, 4 and 8")
+    if bits not in (2, 3, 4, 8):
+        raise InputError(f"quantisation to {quoted(bits)} bits is not understood", hint="known are 2, 3, 4 and 8")
     uneven = section.get("zero_point", True) if section["quant_method"] == "awq" else not section.get("sym", True)
     return Storage(f"int{bits}", "fp16", (1, 0 if size == -1 else size), zero=f"int{bits}" if uneven else "")
 
@@ -604,10 +604,10 @@ def _four_over_six(section: Section) -> Storage:
     return Storage(dtype, compute="fp4")
 
 
-def _metal(section: Section) -> Storage:
+def _metal(section: Section, known: tuple[int, ...] = (8, 4, 2), whose: str = "Metal") -> Storage:
     """Apple's chips: groups of weights with a scale and a shift each, both in 16 bits."""
     bits = section.get("bits", 4)
-    _check_known(bits, (8, 4, 2), "bits of Metal")
+    _check_known(bits, known, f"bits of {whose}")
     return Storage(f"int{bits}", "fp16", (1, section.get("group_size", 64)), zero="fp16")
 
 
@@ -625,7 +625,7 @@ def _mlx(section: Section) -> Quantisation:
     def storage(own: Section) -> Storage:
         mode = own.get("mode") or "affine"
         _check_known(mode, ("affine", "mxfp4", "mxfp8", "nvfp4"), "a mode of MLX")
-        return _metal(own) if mode == "affine" else Storage(mode)
+        return _metal(own, (8, 6, 5, 4, 3, 2), "MLX") if mode == "affine" else Storage(mode)
 
     default = storage(section)
     own = {path: each for path, each in section.items() if isinstance(each, Mapping | bool)}
@@ -684,7 +684,7 @@ def _any_int(data: Section, compute: str) -> Storage:
     """Integers of the stated width, in groups or by row."""
     said = data.get("weight_dtype", "int8")
     dtype = str(said.get("_data") if isinstance(said, Mapping) else said).removeprefix("torch.")
-    _check_known(dtype, ("int8", "int4", "int2", "int1"), "weights of torchao")
+    _check_known(dtype, [f"int{bits}" for bits in range(8, 0, -1)], "weights of torchao")
     block = _granularity(data, "weight_granularity", "granularity")
     mapping = str(data.get("weight_mapping_type", data.get("mapping_type", "SYMMETRIC")))
     zero = "int8" if "ASYMMETRIC" in mapping else ""

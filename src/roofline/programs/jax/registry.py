@@ -153,7 +153,7 @@ def dtype_of(dtype: Any) -> tuple[str, tuple[int, ...]]:
         return "uint32", (4,) if "rbg" in name else (2,)
     if dtypes.is_dtype(name):
         return dtypes.get(name).name, ()
-    return {"float0": "bool", "uint2": "int2"}.get(name, "fp8" if name.startswith("float8") else "uint8"), ()
+    return "bool" if name == "float0" else "fp8" if name.startswith("float8") else "uint8", ()
 
 
 @cache

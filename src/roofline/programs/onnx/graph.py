@@ -582,7 +582,7 @@ def dims_of(item: Any) -> tuple[Size, ...] | None:
 
 #: ONNX's names of dtypes where they are not ours.
 _DTYPES = {"float8e4m3fn": "fp8_e4m3", "float8e4m3fnuz": "fp8_e4m3", "float8e5m2": "fp8_e5m2",
-           "float8e5m2fnuz": "fp8_e5m2", "float8e8m0": "fp8_e8m0", "float4e2m1": "fp4_e2m1", "uint2": "int2",
+           "float8e5m2fnuz": "fp8_e5m2", "float8e8m0": "fp8_e8m0", "float4e2m1": "fp4_e2m1",
            "float6e2m3": "fp6_e2m3", "float6e3m2": "fp6_e3m2"}  # fmt: skip
 
 
