@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roofline.errors import InputError
-from roofline.models import load
+from roofline.models import decode, load
 from roofline.models.blocks.attention import Attention
 from tests.models.published import PUBLISHED
 from tests.models.small import small
@@ -195,6 +195,19 @@ _UNTIED = {"tie_word_embeddings": False}
 _LING: dict[str, Any] = {
     "use_bias": False, "use_qkv_bias": False, "num_key_value_heads": 4, "head_dim": 128, **_UNTIED,
 }  # fmt: skip
+
+
+def openelm(width: int, layers: int, kv_heads: list[int]) -> dict[str, Any]:
+    """An OpenELM of this width: 4 heads of queries to each of keys, MLPs of half to four times its width."""
+    return {
+        "model_type": "openelm", "model_dim": width, "num_transformer_layers": layers, "head_dim": 64,
+        "num_kv_heads": kv_heads, "num_query_heads": [4 * heads for heads in kv_heads], "vocab_size": 32000,
+        "ffn_multipliers": [round(0.5 + 3.5 * number / (layers - 1), 2) for number in range(layers)],
+        "ffn_dim_divisor": 256, "ffn_with_glu": True, "activation_fn_name": "swish", "normalize_qk_projections": True,
+        "share_input_output_layers": True, "max_context_length": 2048, "num_gqa_groups": 4, "rope_max_length": 4096,
+    }  # fmt: skip
+
+
 #: Public configurations with the fields that a reader may stumble over, and their parameters: those of transformers
 #: 5.23 built without memory, or of the published checkpoint where it has no such type.
 PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
@@ -258,6 +271,28 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
               num_local_experts=8, num_experts_per_tok=2, residual_moe=True, sliding_window_size=-1,
               final_logit_softcapping=50, architectures=["Grok1ForCausalLM"]),
         269515497472,
+    ),
+    "openelm-270m": (openelm(1280, 16, [3] * 5 + [4] * 7 + [5] * 4), 271527168),
+    "openelm-1.1b": (openelm(2048, 28, [4] * 3 + [5] * 7 + [6] * 8 + [7] * 6 + [8] * 4), 1079891456),
+    "plamo-13b": (
+        sizes("plamo", 5120, 40, 40, 16640, 50432, num_key_value_heads=40, n_shared_head=8, **_UNTIED), 13099545600,
+    ),
+    "solar-pro-preview": (
+        sizes("solar", 5120, 64, 40, 17920, 32128, num_key_value_heads=10, sliding_window=2047,
+              bskcn_1=[12, 20, 32, 44], bskcn_2=[20, 32], bskcn_3=[16, 24, 36, 48], bskcn_4=[28, 40],
+              bskcn_tv=[0.9, 0.8], **_UNTIED),
+        22140032000,
+    ),
+    "rwkv-5-world-1b5": (
+        {"model_type": "rwkv5", "hidden_size": 2048, "attention_hidden_size": 2048, "num_hidden_layers": 24,
+         "head_size": 64, "head_size_divisor": 8, "num_attention_heads": 64, "intermediate_size": None,
+         "model_version": "5_2", "rescale_every": 6, "vocab_size": 65536, **_UNTIED},
+        1577754624,
+    ),
+    "youtu-llm-2b as first published": (
+        sizes("youtu_llm", 2048, 32, 16, 6144, 128256, num_key_value_heads=16, q_lora_rank=1536, kv_lora_rank=512,
+              qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, tie_word_embeddings=True),
+        1961560064,
     ),
     "internlm-7b": (sizes("internlm", 4096, 32, 32, 11008, 103168, bias=True, **_UNTIED), 7321948160),
     "minimax-m2": (
@@ -431,6 +466,24 @@ def test_an_empty_list_of_layers_without_rotation_is_the_usual_one() -> None:
     experts = {"num_local_experts": 4, "num_experts_per_tok": 1, "attention_chunk_size": 8, "num_hidden_layers": 4}
     listed, left = (load(small("llama4_text", **experts, no_rope_layers=each)).layers for each in ([1, 1, 1, 0], []))
     assert listed == left
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "products"),
+    [
+        # keys and values of 2 bytes; parameters of norms, and of a table beside the head, are in no product
+        ("openelm-270m", 2 * 2 * 64 * (3 * 5 + 4 * 7 + 5 * 4), 271527168 - 33 * 1280 - 16 * 2 * 64),
+        ("plamo-13b", 2 * 2 * 128 * 5 * 40, 13099545600 - 50432 * 5120 - 41 * 5120),
+        ("solar-pro-preview", 2 * 2 * 128 * 10 * 64, 22140032000 - 32128 * 5120 - 129 * 5120),
+        ("rwkv-5-world-1b5", 0, 24 * (6 * 2048**2 + 2 * 2048 * 7168) + 65536 * 2048),
+    ],
+)
+def test_keys_and_products_of_a_token_by_hand(name: str, kept: int, products: int) -> None:
+    """Keys and values of one token, and two FLOPs for each weight that it meets."""
+    model = load(PUBLIC[name][0])
+    assert model.kv_bytes_per_token("bf16") == kept
+    products_run = [op for op in decode(model, context=1) if op.kind == "contraction"]
+    assert sum(op.work.total("flops", "matrix") * op.repeat for op in products_run) == 2 * products
 
 
 def test_grok_2_activates_what_was_published() -> None:

@@ -102,7 +102,10 @@ GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
             ),
             FOUR + 2 * ROWS * 16, "int8",
         ),
-        (torchao("IntxWeightOnlyConfig", weight_dtype="torch.int6", granularity=GROUPS), 3 * FOUR // 2 + 2 * ROWS * 16, ""),
+        (
+            torchao("IntxWeightOnlyConfig", weight_dtype="torch.int6", granularity=GROUPS),
+            3 * FOUR // 2 + 2 * ROWS * 16, "",
+        ),
         (
             {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 64}},
             FOUR + 2 * 2 * ROWS * 8, "",

@@ -281,6 +281,18 @@ def test_rwkv_keeps_a_state_and_the_token_before() -> None:
     assert local.cache_bytes(0) == 3 * (3 * 32 * 4 + 2 * 64 * 2)
 
 
+def test_rwkv_5_keeps_a_matrix_of_each_head() -> None:
+    """States of 3 layers of 4 heads of 16 x 16 in fp32, and the inputs of both blocks; chips split heads."""
+    data = {**TINY["rwkv"], "model_type": "rwkv5", "head_size": 16, "model_version": "5_2"}
+    model = load(data)
+    assert model.kv_bytes_per_token() == 0
+    assert model.cache_bytes(10, dtype="bf16") == model.cache_bytes(1000) == 3 * (4 * 16 * 16 * 4 + 2 * 64 * 2)
+    assert on_chips(data, 2).cache_bytes(0) == 3 * (2 * 16 * 16 * 4 + 2 * 64 * 2)
+    # beside five matrices: shares of four mixtures, decays and first weights, and the norm of heads
+    older = load(TINY["rwkv"]).parameters
+    assert model.parameters - older == 3 * (64 * 64 + 64 + 2 * 64)
+
+
 def test_inkling_2() -> None:
     """Every number is the class's own in transformers 5.24, and parameters are those that it builds.
 
@@ -300,7 +312,7 @@ def test_inkling_2() -> None:
     assert mixed == [4, 4]
 
 
-@pytest.mark.parametrize("kind", ["xlstm", "zaya", "hrm_text"])
+@pytest.mark.parametrize("kind", ["xlstm", "zaya", "hrm_text", "phi3small", "rwkv6"])
 def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
     with pytest.raises(InputError, match="has layers that are not modelled"):
         load({"model_type": kind})

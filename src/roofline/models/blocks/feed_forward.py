@@ -34,20 +34,9 @@ from roofline.work import Tensor, Work
 
 #: Activations by the name configurations give them → the elementwise function that prices them.
 ACTIVATIONS = {
-    "silu": "silu",
-    "swish": "silu",
-    "swigluoai": "silu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "quick_gelu": "silu",
-    "relu": "relu",
-    "relu2": "relu2",
-    "sigmoid": "sigmoid",
-    "tanh": "tanh",
-    "xielu": "xielu",
-    "situ": "silu",
+    **dict.fromkeys(("silu", "swish", "swigluoai", "quick_gelu", "situ"), "silu"),
+    **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_pytorch_tanh"), "gelu_tanh"),
+    **{name: name for name in ("gelu", "relu", "relu2", "sigmoid", "tanh", "xielu")},
 }
 
 #: The numbers that xIELU has of its own in each layer.

@@ -378,6 +378,32 @@ class TimeMix(RecordedBlock, keeps="state"):
 
 
 @dataclass(frozen=True, slots=True)
+class HeadedTimeMix(RecordedBlock, keeps="state"):
+    """RWKV-5's mixing of tokens: ``heads`` states of ``head`` x ``head``, with a decay for each channel of a key.
+
+    ::
+
+        out = r·(state + u ⊙ k ⊗ v);  state ← w ⊙ state + k ⊗ v           2 products of head² a token and head
+
+    Source: Peng et al., Eagle and Finch, arXiv:2404.05892, section 4.1.
+    """
+
+    inputs: int
+    heads: int
+    head: int
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        inner, names = self.heads * self.head, ("key", "value", "receptance", "gate")
+        mixed = mix_with_last(builder, x, self.inputs, tuple(f"time_mix_{name}" for name in names))
+        *read, gate = (builder.linear(name, mixed, inner) for name in names)
+        read += builder.declare_and_read({"time_decay": inner, "time_faaaa": inner})
+        out = recur(builder, read, self.heads, self.head, self.head, 2, "fp32")
+        out = builder.norm("layer_norm", out, "ln_x", shift=True)
+        out = builder.elementwise("swiglu", (gate, out), "gate")
+        return builder.linear("output", out, self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelMix(RecordedBlock, keeps="state"):
     """RWKV's feed-forward block: ``sigmoid(receptance)·value(relu(key)²)`` of mixtures with the token before."""
 

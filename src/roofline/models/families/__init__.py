@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _OTHERS = {
     "an encoder beside its decoder of a kind that is not modelled": (
         "bigbird_pegasus", "prophetnet", "trocr",
-        "speech_to_text", "florence2", "encoder-decoder", "musicgen",
+        "speech_to_text", "florence2", "encoder-decoder", "vision-encoder-decoder", "musicgen",
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
         "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "big_bird", "roc_bert", "blt", "moshi",
-        "rwkv7", "phi4flash",
+        "rwkv6", "rwkv7", "phi4flash", "phi3small",
     ),
 }  # fmt: skip
 

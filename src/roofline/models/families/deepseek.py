@@ -175,7 +175,7 @@ add({
         norms=("input_layernorm", "post_attention_layernorm", "mlp.post_mlp_layernorm"),
     ),
     "sarvam_mla": replace(_DEEPSEEK, renames=EXPERT_NAMES),
-    "minicpm3": replace(_TIED, prepare=_minicpm), "youtu": _TIED,
+    "minicpm3": replace(_TIED, prepare=_minicpm), "youtu youtu_llm": _TIED,
 })  # fmt: skip
 
 # Mistral Large 4: no latents of queries, which are scaled by their place; each fourth layer does not rotate

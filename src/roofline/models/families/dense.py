@@ -6,6 +6,7 @@ Gemma 2, 3, 3n, 4, and the encoder like it: norms around each block, shared keys
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 from roofline.errors import InputError
@@ -153,6 +154,14 @@ def _llada(fields: Fields) -> Fields:
     return fields.with_values(intermediate_size=hidden, **one)
 
 
+def _skips(model: Model, fields: Fields) -> Model:
+    """Before some layers of Solar Pro a state from before an earlier one is mixed in."""
+    at = {*(fields.listed("bskcn_3") or ()), *(fields.listed("bskcn_4") or ())}
+    skip = ResidualAdd("add_skip")
+    layers = (Layer((*[skip] * (number in at), *layer.blocks)) for number, layer in enumerate(model.layers))
+    return replace(model, layers=tuple(layers))
+
+
 add({
     "llama smollm3 granite iquestcoder aquila xverse telechat3": LLAMA,
     "orion": replace(LLAMA, norm=_SHIFTED),
@@ -193,9 +202,39 @@ add({
         LLAMA, renames={"ffn_hidden_size": "intermediate_size"}, bias=False, out_bias=True, mlp_bias=False,
         down_bias=True,
     ),
+    "plamo": replace(
+        _QKV, order="beside", norms=("norm",), bias=False,
+        kv_heads=lambda fields, shape: -(-shape.heads // fields.size("n_shared_head", default=8)),
+    ),
+    "solar": replace(LLAMA, finish=_skips),
     "minicpm": replace(LLAMA, tied=True, routing=_WHERE_COUNTED),
     "internlm3": replace(LLAMA, renames={"qkv_bias": "attention_bias", "bias": "mlp_bias"}),
 })  # fmt: skip
+
+
+@family("openelm")
+def read_openelm(fields: Fields) -> Model:
+    """Read OpenELM, whose layers have heads and widths of their own (Mehta et al., arXiv:2404.14619, section 2.1)."""
+    fields.refuse_other(ffn_with_glu=True, normalization_layer_name="rms_norm")
+    fields = fields.renamed(
+        model_dim="hidden_size", max_context_length="max_position_embeddings", activation_fn_name="hidden_act",
+        share_input_output_layers="tie_word_embeddings",
+    )  # fmt: skip
+    width, step, count = fields.size("hidden_size"), fields.size("ffn_dim_divisor"), "num_transformer_layers"
+    row = replace(
+        LLAMA, norms=("attn_norm", "ffn_norm"), attention="attn", projections=_OUT_PROJ, qk_norm="head", mlp="ffn",
+        qk_switch=("normalize_qk_projections", False), tied=True, prefix="transformer.", embedding="token_embeddings",
+    )  # fmt: skip
+    heads, kv_heads = (fields.sizes(name, fields.layers(count)) for name in ("num_query_heads", "num_kv_heads"))
+    made = []
+    listed = fields.listed("ffn_multipliers", len(heads)) or [None] * len(heads)
+    for h, kv, times in zip(heads, kv_heads, listed, strict=False):
+        steps = fields.with_values(ffn_multipliers=times).factor("ffn_multipliers") * width / step
+        sizes = {"num_hidden_layers": 1, "num_attention_heads": h, "num_key_value_heads": kv}
+        hidden = max(int(steps + 0.5), ceil(0.9 * steps)) * step
+        made.append(decoder.read(row, fields.with_values(**sizes, intermediate_size=hidden)))
+    return replace(made[0], layers=tuple(model.layers[0] for model in made))
+
 
 _GLM = Decoder(out_bias=False, mlp_bias=False, rotary=rotary_part(2))
 _GLM4 = replace(

@@ -96,16 +96,21 @@ def read_mamba(fields: Fields) -> Model:
     )  # fmt: skip
 
 
-@family("rwkv")
+@family("rwkv", "rwkv5")
 def read_rwkv(fields: Fields) -> Model:
-    """Read RWKV-4: mixing of tokens and of channels, and no attention."""
+    """Read RWKV-4 or 5: mixing of tokens and of channels, and no attention."""
     shape = DecoderSizes(fields.with_values(num_attention_heads=1, head_dim=1))
     width, norm = shape.width, ("layer_norm", True)
-    inner = fields.size("attention_hidden_size", default=width)
+    inner, usual = fields.size("attention_hidden_size", default=width), 4 * width
+    mix: Block = recurrent.TimeMix("attention", width, inner)
+    if fields.kind == "rwkv5":
+        fields.refuse_other(model_version="5_2")
+        head, usual = fields.size("head_size", default=64), width * 7 // 64 * 32
+        heads = divide_evenly(fields, inner, head, "a width of {total} does not divide into heads of {parts}")
+        mix = recurrent.HeadedTimeMix("attention", width, heads, head)
     layer = Layer((
-        Norm("ln1", width, *norm), recurrent.TimeMix("attention", width, inner), ResidualAdd("add_attention"),
-        Norm("ln2", width, *norm),
-        recurrent.ChannelMix("feed_forward", width, fields.size("intermediate_size", default=4 * width)),
+        Norm("ln1", width, *norm), mix, ResidualAdd("add_attention"), Norm("ln2", width, *norm),
+        recurrent.ChannelMix("feed_forward", width, fields.size("intermediate_size", default=usual)),
         ResidualAdd("add_feed_forward"),
     ))  # fmt: skip
     return decoder.build_model(

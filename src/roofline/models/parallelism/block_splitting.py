@@ -326,6 +326,7 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     "Mamba1": _mamba1,
     "RealGatedRecurrence": _real_gated,
     "TimeMix": _sizes(hidden="channels of a time mix"),
+    "HeadedTimeMix": _sizes(heads="heads of a time mix"),
     "ChannelMix": _sizes("every chip computes the gate of a channel mix", hidden="hidden columns"),
     "ShortConvolution": lambda splitter, block: replace(
         block, channels=splitter.divide_or_pad("channels of a convolution", block.width)
