@@ -438,6 +438,13 @@ def test_figures_fit_together(machine):
     assert len(check_figures(machine)) == KNOWN.get(machine.key, 0), check_figures(machine)
 
 
+def test_no_kernel_beats_the_peak_of_fp8_on_a_geforce() -> None:
+    """cuBLAS reached 184.6 TFLOP/s on an RTX 5060 Ti at about its boost clock, an RTX 5090 993 at under 2.9 GHz."""
+    assert BY_KEY["rtx-5060-ti"].units[0].peaks["fp8"].value > 184.6e12
+    fastest = BY_KEY["rtx-5090"].units[0]
+    assert 993e12 < fastest.peaks["fp8"].value / fastest.clock.value * 2.9e9
+
+
 #: FLOP/s that makers' papers give, against those made of cores, clocks and FLOPs per clock.
 WHITE_PAPERS = [
     ("a2", "int8", 36.25e12),
@@ -454,7 +461,9 @@ WHITE_PAPERS = [
     ("rtx-3070", "fp16", 40.6e12),
     ("rtx-4080", "fp16", 97.5e12),
     ("rtx-4080", "fp8", 194.9e12),
-    ("rtx-5080", "fp8", 225.1e12),
+    ("rtx-5080", "fp8_acc16", 450.2e12),
+    ("rtx-5090", "fp8", 838e12),
+    ("rtx-pro-4500", "fp32", 54.94e12),
     ("rtx-5070", "bf16", 61.7e12),
     ("rtx-a6000", "bf16", 154.8e12),
     ("rtx-6000-ada", "fp8", 728.5e12),
