@@ -157,7 +157,7 @@ def _llada(fields: Fields) -> Fields:
 def _skips(model: Model, fields: Fields) -> Model:
     """Before some layers of Solar Pro a state from before an earlier one is mixed in."""
     at, skip = {*(fields.listed("bskcn_3") or ()), *(fields.listed("bskcn_4") or ())}, [ResidualAdd("add_skip")]
-    return replace(model, layers=tuple(Layer((*skip * (n in at), *layer.blocks)) for n, layer in enumerate(model.layers)))
+    return replace(model, layers=tuple(Layer((*skip * (n in at), *one.blocks)) for n, one in enumerate(model.layers)))
 
 
 add({
