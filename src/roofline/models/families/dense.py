@@ -6,7 +6,6 @@ Gemma 2, 3, 3n, 4, and the encoder like it: norms around each block, shared keys
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import Any
 
 from roofline.errors import InputError
@@ -229,7 +228,7 @@ def read_openelm(fields: Fields) -> Model:
     for h, kv, times in zip(heads, kv_heads, listed, strict=False):
         steps = fields.with_values(ffn_multipliers=times).factor("ffn_multipliers") * width / step
         sizes = {"num_hidden_layers": 1, "num_attention_heads": h, "num_key_value_heads": kv}
-        hidden = max(int(steps + 0.5), ceil(0.9 * steps)) * step
+        hidden = max(int(steps + 0.5), -int(-0.9 * steps // 1)) * step
         made.append(decoder.read(row, fields.with_values(**sizes, intermediate_size=hidden)))
     return replace(made[0], layers=tuple(model.layers[0] for model in made))
 
