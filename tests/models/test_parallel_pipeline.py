@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from roofline.cli import main
 from roofline.errors import InputError, SizeError
 from roofline.models import load, serve, serve_bound, serve_table
+from roofline.models.closed_form import model_formula
 from roofline.models.parallelism.schedules import any_number
 from roofline.models.serving.bound import Pipelined, _ended, _steady
 from tests.strategies import for_each, some
@@ -295,3 +296,22 @@ def test_of_several_stages_the_first_that_is_full_counts() -> None:
     most = serve(name, batch=16, **asked).full_from()
     assert most is not None
     assert [serve(name, batch=batch, **asked).memory.fits for batch in (most, most + 1)] == [True, False]
+
+
+def test_a_closed_form_is_written_once_for_every_number_of_micro_batches() -> None:
+    sizes = {"batch": [1, 2, 3, 7, 8, 64, 1000], "context": 3000}
+    for model, layout in (
+        ("llama-3-70b", {"on": "h100:16", "tensor": 2, "pipeline": 4}),
+        ("gpt-oss-20b", {"on": "h100:16", "pipeline": 2, "expert": 8}),
+    ):
+        found = model_formula(model, "decode", batch=8, context=3000, **layout)
+        stated = model_formula(model, "decode", batch=8, context=3000, microbatches=2, **layout)
+        for language in ("python", "javascript", "c"):
+            assert len(found.printed(language)) < 1.4 * len(stated.printed(language)), (model, language)
+        assert list(found.sizes) == list(stated.sizes)
+        program: dict[str, Any] = {}
+        exec(found.printed("python"), program)
+        for batch, column in zip(sizes["batch"], found(**sizes)["lower"].tolist(), strict=True):
+            step = serve_bound(model, "decode", batch=batch, context=3000, **layout)
+            assert column == pytest.approx(step.lower, rel=1e-12), (model, batch)
+            assert program["bound"](batch, 3000)["lower"] == pytest.approx(step.lower, rel=1e-12), (model, batch)

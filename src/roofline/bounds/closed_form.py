@@ -18,7 +18,7 @@ network) with the operations they come from. It can be compiled, printed in othe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -39,7 +39,7 @@ from roofline.formulas.printers import (
     python_source,
     text,
 )
-from roofline.frozen import NamedTuple, dataclass, field, kept, once, replace
+from roofline.frozen import Frozen, NamedTuple, dataclass, field, kept, once, replace
 from roofline.hardware.machine import Machine
 from roofline.lazy import np, sympy
 from roofline.meanings import SAID_IN_PYTHON
@@ -184,8 +184,9 @@ class Formula(Answer):
     the sizes at which it is evaluated. ``terms`` are the times of the resources, ``forms`` its other columns:
     ``lower`` (where that is more than the largest term), ``op_by_op``,
     ``upper``, amounts, and memory. ``conditions`` say where it holds. ``definitions`` are long parts of the forms by
-    the symbols that stand for them. The fastest of several ``ways`` counts, of those whose ``case`` holds. ``runs`` say
-    where a step can be run: elsewhere the formula holds of one that cannot.
+    the symbols that stand for them. The fastest of several ``ways`` counts, of those whose ``case`` holds; one of them
+    is as many as its ``tried`` has values of a letter that is no size. ``runs`` say where a step can be run: elsewhere
+    the formula holds of one that cannot.
     """
 
     expression: str
@@ -204,6 +205,7 @@ class Formula(Answer):
     definitions: Mapping[Any, Any] = field(default_factory=dict)
     case: ValidRange | None = None
     runs: tuple[ValidRange, ...] = ()
+    tried: Mapping[str, Sequence[int]] = Frozen()
 
     def __call__(self, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
         """Its columns at sizes: numbers, or arrays that broadcast. A size left out is that of the point.
@@ -265,7 +267,7 @@ class Formula(Answer):
         ways = tuple(way.compile() for way in self.ways)
         return Compiled(
             self.expression, dict(self.letters), rates, dict(self.forms), self.in_letters(), conditions, self.from_zero,
-            ways, self.definitions, self.incomplete, self.assumptions, self.case, self.of_chips,
+            ways, self.definitions, self.incomplete, self.assumptions, self.case, self.of_chips, self.tried,
         )  # fmt: skip
 
     @property
@@ -288,15 +290,26 @@ class Formula(Answer):
         at = self._at_point()
         if self.ways:
             here = [way for way in self.ways if way.is_case_of(self.point)] or self.ways
-            every = [way.values() for way in here]
-            least = min(values["lower"] for values in every) * (1 + TIE)
-            return next((values for values in every if values["lower"] <= least), every[0])
+            return _fastest_at_point(here)[1].values()
         times = {f"time.{name}": time for name, time in self.in_letters().items()}
         found = values_at({**self.forms, **times}, at, self.definitions)
         if times:
             busy = [found[name] for name in times]
             found = {"lower": max(busy), "upper": sum(busy), **found}
         return dict.fromkeys(found, math.nan) if self.invalid else found
+
+    def lower_at_point(self) -> float:
+        """The lower bound at the point, 0 where that is not known."""
+        if self.ways or not self.is_numeric:
+            return self.values()["lower"] if self.is_numeric else 0
+        return values_at({"lower": self.bound_form("lower")}, self._at_point(), self.definitions)["lower"]
+
+    def each_tried(self) -> Iterator[Formula]:
+        """It at each of the values that are ``tried``; itself where none are."""
+        for name, values in self.tried.items():
+            yield from (replace(self, point={**self.point, name: value}, tried={}) for value in values)
+        if not self.tried:
+            yield self
 
     def is_case_of(self, point: Mapping[str, Any]) -> bool:
         """Whether sizes are of its case, where it is one of several."""
@@ -394,7 +407,7 @@ class Formula(Answer):
                     break
                 low, high = (middle, high) if code == seen[place] else (low, middle)
             before, after = names[seen[place]], names[int(codes(np.array([float(high)]))[0])]
-            at = next((way for way in self.ways if way.is_case_of({**self.point, name: high})), self)
+            at = next((way for way in self.ways if not way.tried and way.is_case_of({**self.point, name: high})), self)
             known = before in at.times and after in at.times
             form = at.crossing(name, before, after) if known else None
             form = None if at.definitions and form is not None and not at._is_near(form, high) else form
@@ -490,18 +503,19 @@ class Formula(Answer):
     def _way(self, conditions: Sequence[ValidRange]) -> Way:
         """What a program is made of."""
         case = None if self.case is None else self.case.holds
-        return Way(self._rates, self._columns(), self.definitions, case, conditions)
+        return Way(self._rates, self._columns(), self.definitions, case, conditions, self.tried)
 
     def _printed_ways(self, language: str, called: str) -> str:
         value = "=" if language == "python" else " = "
         arguments = [*(text(size, language) for size in self.letters.values())]
         arguments += [f"{name}{value}{text(rate.value, language)}" for name, rate in self.rates.items()]
         ways = {
-            name: (way._printed(language, name, self._conditions_of(way)), [*way.sizes, *way.rates])
+            name: (way._printed(language, name, self._conditions_of(way)), [*way.letters, *way.rates])
             for name, way in ((f"way_{number}", way) for number, way in enumerate(self.ways, 1))
         }
         cases = [each.case for each in self.ways if each.case is not None]
-        return fastest_source(language, called, arguments, ways, cases)
+        tried = {f"way_{number}": way.tried for number, way in enumerate(self.ways, 1)}
+        return fastest_source(language, called, arguments, ways, cases, tried)
 
     def _columns(self) -> dict[str, Any]:
         """The columns of a program: times, the three bounds, memory."""
@@ -987,23 +1001,31 @@ def _of_slowest(slowest: Sequence[tuple[Any, Bound]], short: Definitions) -> tup
     return chosen([bound.times for _, bound in slowest]), chosen([columns_of(bound) for _, bound in slowest])
 
 
-def fastest(ways: Sequence[Formula]) -> Formula:
+def fastest(ways: Sequence[Formula], shown: Callable[[int, Formula], Formula] = lambda _, best: best) -> Formula:
     """The formula of several ways to do the same, of which the one with the least lower bound is taken at each size.
 
-    Its terms are those of the way that is the fastest at the point.
+    Its terms are those of the way that is the fastest at the point, as it is ``shown``, by its number.
     """
-    if len(ways) == 1:
+    if len(ways) == 1 and not ways[0].tried:
         return ways[0]
-    times = [way.values()["lower"] if way.is_numeric else 0 for way in ways]
-    best = next((way for way, time in zip(ways, times, strict=True) if time <= min(times) * (1 + TIE)), ways[0])
-    return _of_ways(
-        best, ways, "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
-    )
+    note = "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
+    return _of_ways(shown(*_fastest_at_point(ways)), ways, note)
+
+
+def _fastest_at_point(ways: Sequence[Formula]) -> tuple[int, Formula]:
+    """The way with the least lower bound at the point, with its number."""
+    each = [(number, one) for number, way in enumerate(ways) for one in way.each_tried()]
+    if len(each) == 1:
+        return each[0]
+    times = [one.lower_at_point() for _, one in each]
+    return next(found for found, time in zip(each, times, strict=True) if time <= min(times) * (1 + TIE))
 
 
 def _of_ways(shown: Formula, ways: Sequence[Formula], note: str) -> Formula:
     rates = {name: rate for way in ways for name, rate in way.rates.items()}
-    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note))
+    tried = {name for way in ways for name in way.tried}
+    own = {part: {n: v for n, v in getattr(shown, part).items() if n not in tried} for part in ("letters", "point")}
+    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note), **own)
 
 
 def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, ValidRange]]) -> Formula:

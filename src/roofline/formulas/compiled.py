@@ -30,7 +30,7 @@ from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.column_code import Code, ColumnForms, Printed, column_code
 from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns, column_meant
-from roofline.frozen import NamedTuple, dataclass, field
+from roofline.frozen import Frozen, NamedTuple, dataclass, field
 from roofline.lazy import np
 from roofline.quantity import agree
 from roofline.signatures import check_methods
@@ -62,7 +62,8 @@ class Compiled:
 
     ``forms`` are columns as closed forms, ``times`` those of the resources: they are the columns ``time.hbm`` and so
     on, and ``lower`` (the largest), ``upper`` (their sum) and ``bound_by`` follow from them where ``forms`` has no
-    others. Of several ``ways`` each row takes the one with the least ``lower`` of those whose ``case`` it is.
+    others. Of several ``ways`` each row takes the one with the least ``lower`` of those whose ``case`` it is; one
+    of them is as many as its ``tried`` has values of a symbol.
     ``rates`` may be given to a call too. A size in ``from_zero`` may be 0. ``definitions`` are what symbols in the
     forms stand for that are neither sizes nor rates (:class:`roofline.sizes.Definitions`). ``incomplete`` is not timed,
     ``assumptions`` hold of every row. ``on`` names the machine.
@@ -81,6 +82,7 @@ class Compiled:
     assumptions: tuple[str, ...] = ()
     case: ValidRange | None = None
     on: str = ""
+    tried: Mapping[str, Sequence[int]] = Frozen()
     _made: dict[Any, Any] = field(default_factory=dict)
     _simple: dict[bool, dict[Any, Any]] = field(default_factory=dict)
 
@@ -156,7 +158,7 @@ class Compiled:
         names = tuple(tuple(each) for each in (self.sizes, self.forms, self.times))
         said = tuple(map(str, self.incomplete)), tuple(map(str, self.assumptions))
         own = (self.name, names, dict(self.rates), conditions, self.case is not None, self.from_zero, self.ways)
-        return _arrived, (*own, said, self.on, made)
+        return _arrived, (*own, said, self.on, self.tried, made)
 
 
 class Evaluated(Columns):
@@ -370,7 +372,8 @@ def _fastest(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ..
         names = ("lower", *(name for name in wanted if name in way.columns and name != "lower"))
         own = {name: value for name, value in given.items() if name in way.sizes or name in way.rates}
         codes = np.array([function.resources.index(name) for name in way.resources], np.int8)
-        tries.append((way, own, _filler(way, own, names, shape), names, codes))
+        tried = [{name: value} for name, values in way.tried.items() for value in values] or [{}]
+        tries += [(way, own, _filler(way, own | each, names, shape), names, codes) for each in tried]
 
     def fill(where: tuple[slice, ...], outs: Sequence[Any]) -> None:
         least = np.full(outs[0].shape, np.inf)
@@ -509,14 +512,15 @@ def _texts(function: Compiled, conditions: Sequence[ValidRange]) -> tuple[str, .
 def _arrived(
     name: str, names: tuple[tuple[str, ...], ...], rates: dict[str, float], conditions: Sequence[tuple[str, str]],
     is_case: bool, from_zero: tuple[str, ...], ways: tuple[Compiled, ...],
-    said: tuple[tuple[str, ...], tuple[str, ...]], on: str, made: Mapping[Any, Printed],
+    said: tuple[tuple[str, ...], tuple[str, ...]], on: str, tried: Mapping[str, Sequence[int]],
+    made: Mapping[Any, Printed],
 ) -> Compiled:  # fmt: skip
     """A formula that has travelled: the code of its columns, and the names of what it is made of."""
     sizes, forms, times = (dict.fromkeys(each) for each in names)
     holds = [ValidRange(text, reason) for text, reason in conditions]
     case = holds.pop() if is_case else None
     codes = {key: printed.executed(name) for key, printed in made.items()}
-    return Compiled(name, sizes, rates, forms, times, tuple(holds), from_zero, ways, {}, *said, case, on, codes)
+    return Compiled(name, sizes, rates, forms, times, tuple(holds), from_zero, ways, {}, *said, case, on, tried, codes)
 
 
 def _holds(function: Compiled, condition: ValidRange, given: Mapping[str, Any]) -> Any:

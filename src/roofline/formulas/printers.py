@@ -21,7 +21,7 @@ from functools import cache, reduce
 from typing import Any
 
 from roofline.errors import InputError, SizeError, suggest
-from roofline.frozen import NamedTuple
+from roofline.frozen import Frozen, NamedTuple
 from roofline.lazy import sympy
 from roofline.sizes import TIE
 
@@ -355,7 +355,8 @@ class Way(NamedTuple):
     """One way to compute a form: its rates with their values, its columns, long parts of them, when it is the one.
 
     ``definitions`` are symbols in the columns with what they stand for, each after those in it. Where one of the
-    ``conditions`` fails, each with what is said there, its columns are no numbers.
+    ``conditions`` fails, each with what is said there, its columns are no numbers. It is as many ways as values of a
+    symbol are ``tried``.
     """
 
     rates: Mapping[Any, float]
@@ -363,6 +364,7 @@ class Way(NamedTuple):
     definitions: Mapping[Any, Any]
     holds: Any = None
     conditions: Sequence[tuple[Any, str]] = ()
+    tried: Mapping[str, Sequence[int]] = Frozen()
 
     def variables(self, language: str, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """What a function works out, in order: each by its name with its source, parts first."""
@@ -489,13 +491,13 @@ def number_source(
 
 def fastest_source(
     language: str, name: str, arguments: Sequence[str], ways: Mapping[str, tuple[str, Any]],
-    cases: Sequence[tuple[Any, str]] = (),
+    cases: Sequence[tuple[Any, str]] = (), tried: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
 ) -> str:  # fmt: skip
     """A function that asks several others inside it, and returns what has the least ``lower``.
 
     ``arguments`` are as they stand in its head, with their defaults; ``ways`` the sources of the others by name, and
     which of the arguments each takes. Where ``cases`` say when each holds and in words which they are, it is asked
-    where it does.
+    where it does. A way is asked with each value of an argument that is ``tried``.
 
     >>> way = 'def one(B):\\n    return {"lower": 2*B}'
     >>> print(fastest_source("python", "best", ["B"], {"one": (way, ["B"])}))
@@ -509,21 +511,28 @@ def fastest_source(
     sources = [source.removeprefix("import math\n\n\n") for source, _ in ways.values()]
     starts_with_math = any(source.startswith("import math") for source, _ in ways.values())
     if language == "python":
-        calls = [f"{way}({', '.join(f'{each}={each}' for each in taken)})" for way, (_, taken) in ways.items()]
+        calls = {way: f"{way}({', '.join(f'{each}={each}' for each in taken)})" for way, (_, taken) in ways.items()}
+        several = "*({} for {} in {})"
         head = f"def {name}({', '.join(arguments)}):"
-        last = [f"ways = ({', '.join(calls)},)", 'least = min(way["lower"] for way in ways)']
+        last = ["ways = ({},)", 'least = min(way["lower"] for way in ways)']
         last += [f'return next((way for way in ways if way["lower"] <= {1 + TIE!r}*least), ways[0])']
         case, wrong = "if {}:\n        return {}", 'raise ValueError("none of {}")'
         indent, end, start = "    ", [], ["import math", "", ""] if starts_with_math else []
     else:
-        calls = [f"{way}({{{', '.join(taken)}}})" for way, (_, taken) in ways.items()]
+        calls = {way: f"{way}({{{', '.join(taken)}}})" for way, (_, taken) in ways.items()}
+        several = "...{2}.map({1} => {0})"
         head = f"function {name}({{{', '.join(arguments)}}}) {{"
         chosen = f"way.lower < {1 - TIE!r}*best.lower ? way : best"
-        last = [f"return [{', '.join(calls)}].reduce((best, way) => {chosen});"]
+        last = [f"return [{{}}].reduce((best, way) => {chosen});"]
         case, wrong = "if ({}) return {};", 'throw new RangeError("none of {}");'
         indent, end, start = "  ", ["}"], []
+    for way, each in (tried or {}).items():
+        for size, values in each.items():
+            calls[way] = several.format(calls[way], size, [*values])
+    last[0] = last[0].format(", ".join(calls.values()))
     if cases:
-        last = [case.format(text(holds, language), call) for (holds, _), call in zip(cases, calls, strict=True)]
+        tests = [text(holds, language) for holds, _ in cases]
+        last = [case.format(test, call) for test, call in zip(tests, calls.values(), strict=True)]
         last.append(wrong.format("; ".join(says for _, says in cases)))
     inside = [line for source in sources for line in source.splitlines()]
     return "\n".join([*start, head, *(f"{indent}{line}".rstrip() for line in [*inside, *last]), *end])
@@ -550,18 +559,22 @@ def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says:
       return (struct time){.hbm = hbm, .twice = twice};
     }
     """
-    names = names_of_columns("c", sizes, ways)
-    given = [printer("c").doprint(size) for size in sizes]
-    head = f"({', '.join(f'double {size}' for size in given)}) {{"
+    names, show = names_of_columns("c", sizes, ways), printer("c").doprint
+    given = [show(size) for size in sizes]
+
+    def head(called: str, *more: str) -> str:
+        return f"struct {name} {called}({', '.join(f'double {size}' for size in (*given, *more))}) {{"
+
     lines = ["#include <math.h>", "", f"struct {name} {{ double {', '.join(names.values())}; }};", ""]
     lines += [*(f"// {line}" for line in says)]
-    if len(ways) == 1:
-        return "\n".join([*lines, f"struct {name} {name}{head}", *_way_in_c(name, ways[0], names), "}"])
-    called = [f"{name}_{number}" for number in range(1, len(ways) + 1)]
-    for one, way in zip(called, ways, strict=True):
-        lines += [f"static struct {name} {one}{head}", *_way_in_c(name, way, names), "}", ""]
-    calls = [f"{one}({', '.join(given)})" for one in called]
-    return "\n".join([*lines, f"struct {name} {name}{head}", *_choice_in_c(name, ways, calls, names), "}"])
+    if len(ways) == 1 and not ways[0].tried:
+        return "\n".join([*lines, head(name), *_way_in_c(name, ways[0], names), "}"])
+    calls = []
+    for one, way in ((f"{name}_{number}", way) for number, way in enumerate(ways, 1)):
+        lines += [f"static {head(one, *way.tried)}", *_way_in_c(name, way, names), "}", ""]
+        values = [value for each in way.tried.values() for value in each]
+        calls += [f"{one}({', '.join([*given, *more])})" for more in ([[text(n, "c")] for n in values] or [[]])]
+    return "\n".join([*lines, head(name), *_choice_in_c(name, ways, calls, names), "}"])
 
 
 def _way_in_c(name: str, way: Way, names: Mapping[str, str]) -> Iterator[str]:

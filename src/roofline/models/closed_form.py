@@ -99,10 +99,10 @@ def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: 
     _check_single(options)
     described = load(model)
     if open_shape(on) is None:
-        return fastest(_ways(described, phase, on, options))
+        return _on_chips(described, phase, on, options)
 
     def make(machine: Machine, rest: dict[str, Any]) -> Formula:
-        return fastest(_ways(described, phase, machine, rest))
+        return _on_chips(described, phase, machine, rest)
 
     heads = (block.kv_heads for block in described.layer_blocks if hasattr(block, "kv_heads"))
     return _over_chips(on, options, phase, make, chips, min(heads, default=None))
@@ -327,6 +327,17 @@ def _ways(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any
     return [_training(model, on, options)] if phase == "train" else _serving(model, phase, on, options)
 
 
+def _on_chips(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> Formula:
+    """The closed form of a step in the fastest way, with the terms of the number of micro-batches at the point."""
+
+    def shown(number: int, best: Formula) -> Formula:
+        known = {name: int(value) for name, value in best.point.items() if name in ways[number].tried}
+        return _ways(model, phase, on, {**options, **known})[number] if known else best
+
+    ways = _ways(model, phase, on, options)
+    return fastest(ways, shown)
+
+
 def _refuse_warm(on: str | Machine, options: Mapping[str, Any]) -> None:
     if _is_warm(on, options):
         hint = "leave warm out here; llm and train take it, at sizes that are given"
@@ -349,19 +360,19 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     point = {name: given.get(name, usual.get(name, 1)) for name in sizes}
     said = _examples(point, given)
     ways = latent_attention_ways(model, phase, {**rest, **sizes})
-    bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
-    if isinstance(bounds[0], Pipelined):
+    number, stages, tried = "microbatches", rest.get("pipeline") or 1, dict[str, range]()
+    if stages > 1:
         said.append(OF_SLOWEST)
-        if phase == "decode" and not rest.get("microbatches"):  # at each size the fastest number of micro-batches
-            fewer = range(len(bounds[0].stages) - 1, 0, -1)
-            bounds += [step_bound(model, phase, on=on, **{**rest, **sizes, **way, "microbatches": number})
-                       for way in ways for number in fewer]  # fmt: skip
+        if phase == "decode" and not rest.get(number):  # at each size the fastest number of micro-batches
+            tried = {number: range(stages, 0, -1)}
+            sizes[number] = symbol(number, exact=True)
+    bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
     return [
-        formula_of(
+        replace(formula_of(
             bound, point, from_zero=FROM_ZERO, said=said,
             conditions=_enough_sequences(bound, phase, sizes["batch"], rest) if model.causal else [],
             stages=getattr(bound, "stages", ()), slowest=getattr(bound, "any_slowest", ()),
-        )
+        ), tried=tried)
         for bound in bounds
     ]  # fmt: skip
 

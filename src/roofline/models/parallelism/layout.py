@@ -110,7 +110,7 @@ class Parallelism:
     data: Size = 1
     fsdp: Size = 1
     pipeline: int = 1
-    micro_batches: int | None = None
+    micro_batches: Size | None = None
     balance: str = "layers"
     exchange: str = ""
     dispatch: str | None = None
@@ -272,7 +272,7 @@ a divisor of 8: 1, 2, 4, 8
         for dtype in (self.dispatch, self.combine):
             if dtype is not None:
                 dtypes.get(dtype)
-        if self.micro_batches is not None:
+        if self.micro_batches is not None and not is_symbol(self.micro_batches):
             _number("microbatches", self.micro_batches)
 
     def _placed(self) -> None:
