@@ -348,7 +348,7 @@ class Mixture(NamedTuple):
         order = np.argsort(self.values)
         ends, weights = self.values[order], self.weights[order]
         grid = np.arange(points + 1) * step
-        # what has ended, half of that times its end, and the slope of what has not: after each end, and before the first
+        # what has ended, half of that times its end, the slope of what has not: before the first end and after each
         whole, half = np.zeros((2, len(ends) + 1))
         whole[1:], half[1:] = np.cumsum(weights), np.cumsum(weights * ends / 2)
         slopes = np.append(np.cumsum((weights / np.maximum(ends, 1e-300))[::-1])[::-1], 0.0)

@@ -118,10 +118,11 @@ class _Engine:
     """One server: a step after another, each a wait in simulated time."""
 
     def __init__(
-        self, environment: Any, server: ServerTimes, arrivals: list[float], work: list[float], steps: list[float]
+        self, environment: Any, server: ServerTimes, arrivals: list[float], work: list[float], steps: list[int]
     ) -> None:
         self.environment, self.server = environment, server
-        self.service, self.step, self.stall = (each.tolist() for each in (server.service, server.step, server.stall))
+        times: list[list[float]] = [each.tolist() for each in (server.service, server.step, server.stall)]
+        self.service, self.step, self.stall = times
         self.arrivals, self.work, self.steps = arrivals, work, steps
         self.first, self.last = np.zeros(len(arrivals)), np.zeros(len(arrivals))
         self.waiting: deque[int] = deque()
