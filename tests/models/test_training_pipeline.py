@@ -440,3 +440,18 @@ def test_few_microbatches_wait_as_long_as_they_do_where_no_number_is_stated(orde
         assert 0.95 * min(stated) <= floor <= min(stated) * (1 + 1e-12)
         times.append(floor)
     assert times == sorted(times)
+
+
+def test_an_estimate_is_of_the_microbatches_that_memory_is_of() -> None:
+    """The floor of any number is no run that somebody could see."""
+    asked: dict[str, Any] = {"on": "h100:16", "fsdp": 4, "pipeline": 4, "overlap": 0.5}
+    tokens = [2**17, 2**18]
+    several = train("llama-3-8b", **asked, batch_tokens=tokens)
+    open_size = train("llama-3-8b", **asked, batch_tokens=symbol("T")).estimate
+    for row, each in enumerate(tokens):
+        found = train("llama-3-8b", **asked, batch_tokens=each)
+        stated = train("llama-3-8b", **asked, batch_tokens=each, microbatches=found.microbatches)
+        assert found.estimate == stated.estimate > stated.lower >= found.lower
+        assert found.memory.total == stated.memory.total
+        assert several.estimate[row] == pytest.approx(found.estimate, rel=1e-12)
+        assert float(open_size.subs(symbol("T"), each)) == pytest.approx(found.estimate, rel=1e-12)

@@ -188,7 +188,10 @@ class TrainingQuestion:
             tokens=self.tokens, price=price, power=watts,
             question=self, definitions=short,
         )  # fmt: skip
-        return replace(found, estimate=_estimate(found, self.conventions.overlap))
+        estimate = _estimate(found, self.conventions.overlap)
+        if as_one is not None and estimate is not None:  # of a schedule that can be run, whose memory it says
+            estimate = self.vary(microbatches=plan.microbatches, measured=None).answer().estimate
+        return replace(found, estimate=estimate)
 
     @property
     def fits(self) -> Any:
@@ -582,7 +585,7 @@ def _adapters_said(laid: _LaidOutStep) -> str:
 #: How often weights are read, by whether the number of microbatches is stated.
 _WEIGHTS_READ = {
     True: "weights are read for each",
-    False: "memory is that of so many, times are the floor of any number up to these: weights are read once",
+    False: "memory and any estimate are of so many, the floor of any number up to these: weights are read once",
 }
 
 
