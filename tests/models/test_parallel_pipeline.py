@@ -266,6 +266,12 @@ def test_the_command_tells_latency_from_throughput(capsys: pytest.CaptureFixture
     assert main([*words, "--context", "4096"]) == 0
     text = capsys.readouterr().out
     assert "3 micro-batches over 4 stages: each takes" in text
+    assert "at least" not in text
+    assert main([*words, "--prompt", "100"]) == 0
+    text = capsys.readouterr().out
+    assert "any number of micro-batches over 4 stages: the smallest takes" in text
+    assert text.count("    at least") == 1
+    assert "None" not in text
     assert main([*words, "--context", "4096", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["parallelism"] == {"chips": 8, "pipeline": 4, "tensor": 2}

@@ -766,7 +766,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by}){faster}{partly}"])
     wider = capability("Serving.narrower_cache")(found) if name == "decode" else ""
     lines = [wider] if wider else []
-    lines.append(f"{within} if only each operation overlaps within itself, {nothing} if nothing does")
+    least = "at least " if getattr(phase, "micro_batches", 1) is None else ""
+    lines.append(f"{least}{within} if only each operation overlaps within itself, {nothing} if nothing does")
     if phase.stated_estimate is not None:
         lines.append(f"{format_amount(phase.stated_estimate, 's')} by the stated overlap and overhead, an estimate")
     whole = name == "prefill" and encoder_of(found.model) is not None  # most of what is read is not of the prompt

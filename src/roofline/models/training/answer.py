@@ -680,8 +680,9 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     )  # fmt: skip
     yield Sentences([f"{step}: at best {lower}, {bound.kind} ({bound.bound_by}){faster}{partly}"])
     times = sorted(bound.times.items(), key=lambda each: -float(each[1]))
+    least = "at least " if found.layout.pipeline > 1 and found.question.microbatches is None else ""
     lines = [
-        f"{within} if only each operation overlaps within itself, {nothing} if nothing does",
+        f"{least}{within} if only each operation overlaps within itself, {nothing} if nothing does",
         ", ".join(f"{name} {format_amount(time, 's')}" for name, time in times),
     ]
     if found.idle:
