@@ -67,6 +67,24 @@ def test_smoothing_counts_all_that_lies_under_its_filters(mode: str, onnx_mode: 
     assert trace(helper.make_model(helper.make_graph([node], "g", [x], [y], [held]))).flops("all") == found
 
 
+@pytest.mark.parametrize(("mode", "onnx_mode", "taps"), [("bilinear", "linear", 2), ("bicubic", "cubic", 4)])
+@pytest.mark.parametrize("size", [(8, 48), (64, 48), (64, 96), (32, 48)])
+def test_neighbours_lie_along_dimensions_that_change(
+    mode: str, onnx_mode: str, taps: int, size: tuple[int, int]
+) -> None:
+    """As many in PyTorch as in ONNX: rows that stay as they are are not mixed."""
+    onnx = pytest.importorskip("onnx")
+    helper, F32 = onnx.helper, onnx.TensorProto.FLOAT
+    each = taps ** sum(r != n for n, r in zip((32, 48), size, strict=True))
+    expected = 2 * each * 2 * size[0] * size[1] if each > 1 else 0
+    step = lambda x: F.interpolate(x, size, mode=mode)  # noqa: E731
+    assert trace(step, "fp32[1, 2, 32, 48]").flops("all") == expected
+    x, y = (helper.make_tensor_value_info(name, F32, shape) for name, shape in (("x", [1, 2, 32, 48]), ("y", None)))
+    held = helper.make_tensor("s", onnx.TensorProto.INT64, [4], [1, 2, *size])
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode=onnx_mode)
+    assert trace(helper.make_model(helper.make_graph([node], "g", [x], [y], [held]))).flops("all") == expected
+
+
 def test_smoothing_reads_everything_and_a_grid_sample_at_most_its_places() -> None:
     smooth = trace(lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True), "fp32[1, 2, 16, 16]")
     assert smooth.bytes("minimal") == 4 * (2 * 16 * 16 + 2 * 16)

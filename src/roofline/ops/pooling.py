@@ -96,6 +96,28 @@ def resample(
     return replace(op, options={**op.options, "taps": taps})
 
 
+def resized(
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    shape: Sequence[Size],
+    results: Sequence[Size],
+    taps: int,
+    smooths: bool = False,
+    backward: bool = False,
+) -> Op:
+    """Mix an image from ``taps`` neighbours along each dimension whose length changes."""
+    each = [taps if n != r else 1 for n, r in zip(shape, results, strict=True)]
+    facts: dict[str, Size] = {}
+    if smooths and taps > 1:
+        facts["terms"] = smoothed_terms(shape, results, each)
+    elif not backward:
+        facts["reached"] = reached_neighbours(shape, results, each)
+    size = product(results)
+    return resample(name, reads, writes, taps=product(each), elements=size, backward=backward, **facts)
+
+
 def reached_neighbours(shape: Sequence[Size], results: Sequence[Size], taps: Sequence[Size]) -> Size:
     """Elements that a resampling reads at most: of each dimension, the neighbours of every result.
 

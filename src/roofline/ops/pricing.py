@@ -25,7 +25,7 @@ from roofline.ops.contraction import contraction
 from roofline.ops.convolution import ConvolutionSizes, Reach, adaptive_windows, convolution, valid_taps_of
 from roofline.ops.elementwise import elementwise, power, scaled_sum
 from roofline.ops.linear_algebra import fourier
-from roofline.ops.pooling import pool, pool_backward, reached_neighbours, resample, smoothed_terms
+from roofline.ops.pooling import pool, pool_backward, resample, resized
 from roofline.ops.recurrent import causal_convolution, linear_recurrence, recurrent, selective_scan
 from roofline.ops.reduction import distances, norm, norm_backward, reduction, scan, softmax, softmax_backward
 from roofline.sizes import Size, is_zero
@@ -35,8 +35,8 @@ __all__ = [
     "LEAST_SENT_NOTE", "UNKNOWN", "AttentionSizes", "ConvolutionSizes", "DeviceGroup", "Reach", "adaptive_windows",
     "arithmetic", "attention", "causal_convolution", "contraction", "convolution", "distances", "elementwise",
     "embedding", "fourier", "index_scores", "least_collective", "linear_recurrence", "move", "norm", "norm_backward",
-    "pool", "pool_backward", "power", "reached_neighbours", "recurrent", "reduction", "resample", "scaled_sum", "scan",
-    "selective_scan", "smoothed_terms", "softmax", "softmax_backward", "unknown", "valid_taps_of", "vector",
+    "pool", "pool_backward", "power", "recurrent", "reduction", "resample", "resized", "scaled_sum", "scan",
+    "selective_scan", "softmax", "softmax_backward", "unknown", "valid_taps_of", "vector",
 ]  # fmt: skip
 
 #: Name (where it has one), size and stride of a group of devices that are numbered.

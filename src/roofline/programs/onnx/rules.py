@@ -172,13 +172,9 @@ def global_pool(call: Call) -> Priced:
 @rule("Resize", "Upsample")
 def resized(call: Call) -> Priced:
     """Mix neighbours: a multiply and an add for each, nothing for the nearest."""
-    shape, out = call.shape(0), call.writes[0]
-    each = TAPS.get(call.get("mode"), 1)
-    taps = [each if a != b else 1 for a, b in zip(shape, out.dims, strict=True)]
-    smooths = bool(call.get("antialias", 0)) and each > 1
-    reach = pricing.smoothed_terms if smooths else pricing.reached_neighbours
-    more = {"terms" if smooths else "reached": reach(shape, out.dims, taps)}
-    return pricing.resample(call.name, call.read(0), call.writes, taps=product(taps), elements=out.elements, **more)
+    sizes = {"shape": call.shape(0), "results": call.writes[0].dims, "taps": TAPS.get(call.get("mode"), 1)}
+    smooths = bool(call.get("antialias", 0))
+    return pricing.resized(call.name, call.read(0), call.writes, **sizes, smooths=smooths)
 
 
 def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False, places: Sequence[Reach] = ()) -> Priced:

@@ -226,19 +226,11 @@ def window_elements(x: TensorOperand, out: TensorOperand) -> Size:
                      "nearest_exact1d", "nearest_exact2d", "nearest_exact3d")))  # fmt: skip
 def resampled(call: Call) -> Priced:
     """Mix neighbours: a multiply and an add for each, nothing for the nearest, whose gradient is added up."""
-    forward = not call.is_backward
-    size = (call.results[0] if forward else call.operands(0)[0]).elements
     kind = call.name.split("upsample_")[1].split("_")[0]
-    spatial = int(next(letter for letter in call.name if letter.isdigit()))
-    each = TAPS[kind.rstrip("123d")]
-    x, out = (operand.shape for operand in (call.operands(0)[0], call.results[0])[:: 1 if forward else -1])
-    taps = (*(1,) * (len(x) - spatial), *(each,) * spatial)
-    facts = {"taps": each**spatial, "elements": size, "backward": not forward}
-    if "_aa" in call.name:
-        facts["terms"] = pricing.smoothed_terms(x, out, taps)
-    elif forward:
-        facts["reached"] = pricing.reached_neighbours(x, out, taps)
-    return pricing.resample(call.name, call.reads, call.writes, **facts)
+    given, made = call.operands(0)[0].shape, call.results[0].shape
+    sizes = {"shape": made, "results": given} if call.is_backward else {"shape": given, "results": made}
+    facts = {"taps": TAPS[kind.rstrip("123d")], "smooths": "_aa" in call.name, "backward": call.is_backward}
+    return pricing.resized(call.name, call.reads, call.writes, **sizes, **facts)
 
 
 #: Elements mixed by a grid sample in one dimension, in the order of its modes: linear, nearest, cubic.
