@@ -846,13 +846,11 @@ def softmax(call: Call) -> Priced:
     """A softmax of rows, its logarithm, that of a sum with a bias, or a one where the largest stands."""
     out = call.writes[0]
     rows = exact_div(out.elements, out.dims[call.get("axis", -1)]) if out.dims else 1
-    log = call.name == "LogSoftmax"
     if call.name == "Hardmax":
         return pricing.reduction("argmax", call.reads, call.writes, elements=out.elements, results=rows, name=call.name)
-    if call.name == "BiasSoftmax":
-        op = pricing.softmax(call.name, call.reads, call.writes, elements=out.elements, rows=rows)
-        return replace(op, work=op.work + call.elementwise("add").work)
-    return pricing.softmax(call.name, call.reads, call.writes, elements=out.elements, rows=rows, log=log)
+    facts = {"elements": out.elements, "rows": rows, "log": call.name == "LogSoftmax"}
+    op = pricing.softmax(call.name, call.reads, call.writes, **facts)
+    return replace(op, work=op.work + call.elementwise("add").work) if call.name == "BiasSoftmax" else op
 
 
 # A norm over the dimensions from ``axis`` on.
