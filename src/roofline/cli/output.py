@@ -538,7 +538,8 @@ def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
             from roofline.formulas.tables import check_table
 
             for path in (*given, *(each for each in kept if each.lower().endswith(PICTURES))):
-                blocks_asked({**options}, path) or check_table(path)
+                if not blocks_asked({**options}, path):
+                    check_table(path)
         alone = {**options, own: None} if own else options
         each = files if files or kept else (None,)
         codes = [_code_of(run, {**alone, own: file} if own else alone) for file in each]
