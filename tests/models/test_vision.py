@@ -209,6 +209,8 @@ def test_images_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert " attn.attention " in text
     assert "images of 1024x768 pixels, 4 in each prompt: 3072 patches and 768 of the prompt's tokens each" in text
     assert "incomplete" not in text
+    assert main(("llm", QWEN, "--on", "h100", "--prompt", "4096", "--images", "0")) == 0
+    assert "vision_tower" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
 
 def images(options: dict[str, Any], model: Any) -> dict[str, Any]:
     """Turn the options about images in a prompt into arguments of the library; ``options`` loses them."""
-    hint = "a whole number, as in --images 4"
-    images, size = _one("images", options.pop("images"), "number of images", hint), options.pop("image_size")
+    text, size, hint = options.pop("images"), options.pop("image_size"), "a whole number, as in --images 4"
+    images = model_size("images", text, "number of images", hint, least=0)
     if images is None:
         return {}
     if model.vision is None:
@@ -321,7 +321,7 @@ def _size(name: str, text: str | int | None, *said: str) -> Any:
 
 def _one(name: str, text: str | None, what: str = "number of tokens", hint: str = "as in 65536, 4e6 or 4M") -> Any:
     """Read one whole number, which may be written as 4e6, 4M or 15T."""
-    return model_size(name, text, what, hint, one=True)
+    return model_size(name, text, what, hint, least=1)
 
 
 @command_named("model")

@@ -508,20 +508,20 @@ def model_size(
     hint: str = "a number, a list 1,8,64 or a range 1:512:*2",
     of: str | None = None,
     *,
-    one: bool = False,
+    least: int | None = None,
     whole: bool = False,
 ) -> Any:
     """Read a number, or a list or range of them; one that is read already, as of one of several machines, stays.
 
     That of the target ``of`` may be open, and bears a name then. ``whole`` refuses fractions here, and lists its
-    numbers; ``one`` refuses a list too, and takes billions.
+    numbers; ``least`` is that of one number, which may be billions.
     """
     if not isinstance(text, str):
         return text
-    value: Any = count(text, billion=True) if one else parse_size(name, text)
+    value: Any = parse_size(name, text) if least is None else count(text, billion=True)
     each = value if isinstance(value, list) else [value]
-    if one:
-        is_wrong = not isinstance(value, int) or not 1 <= value <= LARGEST
+    if least is not None:
+        is_wrong = not isinstance(value, int) or not least <= value <= LARGEST
     elif whole:
         is_wrong = any(isinstance(number, str) or number % 1 != 0 for number in each)
     else:
