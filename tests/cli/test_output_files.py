@@ -47,6 +47,10 @@ def test_every_file_is_checked_before_the_first_is_written(tmp_path: Path, capsy
     said = capsys.readouterr()
     assert "a.py is named as a formula by --python, and another language is asked for" in said.err
     assert (said.out, list(tmp_path.iterdir())) == ("", [])
+    assert main([*LLM, "--explain", "-o", str(tmp_path / "a.txt"), "-o", str(tmp_path / "a.svg")]) == 2
+    said = capsys.readouterr()
+    assert "--explain and a picture are two answers" in said.err
+    assert (said.out, list(tmp_path.iterdir())) == ("", [])
 
 
 def test_files_whose_names_end_alike_are_told_apart(tmp_path: Path, capsys: Capture) -> None:

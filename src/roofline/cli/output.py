@@ -542,8 +542,11 @@ def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
                     check_table(path)
         alone = {**options, own: None} if own else options
         each = files if files or kept else (None,)
+        said = [_said(run, dict(alone), path) for path in kept]
         codes = [_code_of(run, {**alone, own: file} if own else alone) for file in each]
-        codes += [_written(run, dict(alone), path, _asked(context)) for path in kept]
+        for path, (code, found) in zip(kept, said, strict=True):
+            write(found, path, _asked(context))
+            codes.append(code)
         return max(codes)
 
     command.__doc__ = run.__doc__
@@ -559,15 +562,13 @@ def _code_of(run: Callable[..., Any], options: Mapping[str, Any]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _written(run: Callable[..., Any], options: dict[str, Any], path: str, words: Sequence[str]) -> int:
-    """Write what a command says into a file; its exit code."""
+def _said(run: Callable[..., Any], options: dict[str, Any], path: str) -> tuple[int, KeptAnswers]:
+    """The exit code of a command, and what it says for a file."""
     ending = os.path.splitext(path)[1].lower()
     if ending == ".json" and "as_json" in options and not options.get("language"):
         options["as_json"] = True
     with keep(ending) as found:
-        code = _code_of(run, options)
-    write(found, path, words)
-    return code
+        return _code_of(run, options), found
 
 
 def _asked(context: click.Context) -> list[str]:
