@@ -328,7 +328,8 @@ class Windows(NamedTuple):
     def reach(self, size: Size, taps: Size, ways: Size) -> tuple[Size, Size]:
         """Rows that windows reach over the borders of a part: on the side that they reach further, and in all.
 
-        Chips make as many results each, the last of them fewer or none; windows reach as far as the image goes.
+        A part of L rows has r results, the last part fewer or none. The rows that windows of stride s reach move by
+        L − r·s from chip to chip, further before each part, or behind it, as far as the image goes.
 
         >>> Windows("H", 5, 1, 0, 1).reach(64, 5, 4), Windows("H", 3, 1, 1, 1).reach(64, 3, 4)
         ((3, 3), (1, 2))
@@ -336,18 +337,21 @@ class Windows(NamedTuple):
         if self.is_transposed and self.pad is not None:
             before, behind = (taps - 1 - self.pad) // self.stride, (self.stride - 1 + self.pad) // self.stride
             return maximum(before, behind), before + behind
-        extent = self.extent(taps)
+        over = self.extent(taps) - self.stride
         if not all(isinstance(n, int) for n in (size, taps, ways)):  # an open size is kept
-            over = maximum(0, extent - self.stride)
+            over = maximum(0, over)
             return (ceil_div(over, 2), over) if self.pad is None else (self.pad, 2 * self.pad)
-        results, part = self.results(size, taps), ceil_div(size, ways)
-        made = ceil_div(results, ways)
-        low = max(0, (results - 1) * self.stride + extent - size) // 2 if self.pad is None else self.pad
-        sides = [(0, 0)]
-        for chip in range(results and ceil_div(results, made)):
-            first = made * chip * self.stride - low
-            end = (min(made * (chip + 1), results) - 1) * self.stride - low + extent
-            sides.append((max(0, part * chip - max(0, first)), max(0, min(size, end) - part * (chip + 1))))
+        results, part = max(1, self.results(size, taps)), ceil_div(size, ways)
+        low = max(0, over + results * self.stride - size) // 2 if self.pad is None else self.pad
+        each, sides = ceil_div(results, ways), []
+        for chip in range(ceil_div(results, each)):  # those behind have no result
+            own = range(chip * each, min((chip + 1) * each, results))
+            above = below = 0
+            for run in (own,) if over >= 0 else zip(own):  # what lies between windows nobody reads
+                first, last = max(0, run[0] * self.stride - low), min(size, (run[-1] + 1) * self.stride + over - low)
+                above += max(0, min(chip * part, last) - first)
+                below += max(0, last - max(first, (chip + 1) * part))
+            sides.append((above, below))
         return max(map(max, sides)), max(map(sum, sides))
 
 
