@@ -172,9 +172,10 @@ def global_pool(call: Call) -> Priced:
 @rule("Resize", "Upsample")
 def resized(call: Call) -> Priced:
     """Mix neighbours: a multiply and an add for each, nothing for the nearest."""
-    sizes = {"shape": call.shape(0), "results": call.writes[0].dims, "taps": TAPS.get(call.get("mode"), 1)}
-    smooths = bool(call.get("antialias", 0))
-    return pricing.resized(call.name, call.read(0), call.writes, **sizes, smooths=smooths)
+    taps, smooths, (out,) = TAPS.get(call.get("mode"), 1), bool(call.get("antialias", 0)), call.writes
+    return pricing.resized(
+        call.name, call.read(0), call.writes, shape=call.shape(0), results=out.dims, taps=taps, smooths=smooths
+    )
 
 
 def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False, places: Sequence[Reach] = ()) -> Priced:

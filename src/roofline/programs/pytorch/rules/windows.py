@@ -226,11 +226,11 @@ def window_elements(x: TensorOperand, out: TensorOperand) -> Size:
                      "nearest_exact1d", "nearest_exact2d", "nearest_exact3d")))  # fmt: skip
 def resampled(call: Call) -> Priced:
     """Mix neighbours: a multiply and an add for each, nothing for the nearest, whose gradient is added up."""
-    kind = call.name.split("upsample_")[1].split("_")[0]
-    given, made = call.operands(0)[0].shape, call.results[0].shape
-    sizes = {"shape": made, "results": given} if call.is_backward else {"shape": given, "results": made}
-    facts = {"taps": TAPS[kind.rstrip("123d")], "smooths": "_aa" in call.name, "backward": call.is_backward}
-    return pricing.resized(call.name, call.reads, call.writes, **sizes, **facts)
+    kind = call.name.split("upsample_")[1].split("_")[0].rstrip("123d")
+    image, made = call.operands(0)[0].shape, call.results[0].shape
+    shape, results = (made, image) if call.is_backward else (image, made)
+    facts = {"smooths": "_aa" in call.name, "backward": call.is_backward}
+    return pricing.resized(call.name, call.reads, call.writes, shape=shape, results=results, taps=TAPS[kind], **facts)
 
 
 #: Elements mixed by a grid sample in one dimension, in the order of its modes: linear, nearest, cubic.
