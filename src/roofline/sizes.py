@@ -351,8 +351,12 @@ def has_more_operations(forms: Sequence[Any], most: int) -> bool:
     >>> has_more_operations([2 * symbol("B") + 1], 1), has_more_operations([2 * symbol("B") + 1], 2)
     (True, False)
     """
-    least = sum(len(form.args) - 1 for form in forms if form.is_Add)
-    return least > most or sum(map(_operations, forms)) > most
+    least = 0
+    for part in (part for form in forms for part in sympy.preorder_traversal(form) if part.is_Add):
+        least += len(part.args) - 1
+        if least > most:
+            return True
+    return sum(map(_operations, forms)) > most
 
 
 @lru_cache(4096)
@@ -382,6 +386,21 @@ class Definitions(dict[Any, Any]):
             self._symbols[form] = sympy.Symbol(f"{name}_{len(self) + 1}", positive=True)
             self[self._symbols[form]] = form
         return self._symbols[form]
+
+
+def written_out(form: Any, definitions: Mapping[Any, Any]) -> Any:
+    """A closed form with what symbols in it stand for in their place.
+
+    >>> B, part = symbol("B"), sympy.Symbol("part", positive=True)
+    >>> written_out(2 * maximum(part, 3), {part: B + 1})
+    2*Max(3, B + 1)
+    """
+    if form in definitions:
+        return written_out(definitions[form], definitions)
+    if not definitions or form.free_symbols.isdisjoint(definitions):
+        return form
+    plain = {"evaluate": False} if isinstance(form, sympy.Max | sympy.Min | sympy.Piecewise) else {}
+    return form.func(*(written_out(part, definitions) for part in form.args), **plain)
 
 
 def is_exact(form: Any) -> bool:

@@ -321,3 +321,16 @@ def test_a_closed_form_is_written_once_for_every_number_of_micro_batches() -> No
             step = serve_bound(model, "decode", batch=batch, context=3000, **layout)
             assert column == pytest.approx(step.lower, rel=1e-12), (model, batch)
             assert program["bound"](batch, 3000)["lower"] == pytest.approx(step.lower, rel=1e-12), (model, batch)
+
+
+def test_bounds_over_stages_are_written_in_the_times_of_the_stages() -> None:
+    known = {"on": "h100:4", "pipeline": 4}
+    found = model_formula("gpt-oss-20b", "prefill", batch=4, prompt=2000, **known)
+    assert found.definitions
+    assert len(found.printed("javascript")) < 60_000
+    assert {each.name for each in found.lower.free_symbols} <= {"batch", "prompt", *found.rates}
+    for batch, prompt in ((1, 500), (4, 2000), (9, 30000)):
+        step = serve_bound("gpt-oss-20b", "prefill", batch=batch, prompt=prompt, **known)
+        columns = found(batch=batch, prompt=prompt)
+        for name in ("lower", "op_by_op", "upper"):
+            assert columns[name] == pytest.approx(getattr(step, name), rel=1e-12), (name, batch)

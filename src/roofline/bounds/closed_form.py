@@ -72,6 +72,7 @@ from roofline.sizes import (
     is_symbol,
     of_largest,
     symbol,
+    written_out,
 )
 from roofline.statements import SizeCondition, kind_of
 
@@ -235,22 +236,26 @@ class Formula(Answer):
         >>> found.upper.subs(symbol("B"), 64), found.upper.diff(symbol("B"))
         (258/W_hbm + 128/P_bf16_cuda, 4/W_hbm + 2/P_bf16_cuda)
         """
-        return in_plain_symbols(self.bound_form("lower"))
+        return self._in_sizes(self.bound_form("lower"))
 
     @property
     def op_by_op(self) -> Any:
         """The bound if each operation overlaps within itself, as an expression."""
-        return in_plain_symbols(self.bound_form("op_by_op"))
+        return self._in_sizes(self.bound_form("op_by_op"))
 
     @property
     def upper(self) -> Any:
         """The bound if nothing overlaps, as an expression."""
-        return in_plain_symbols(self.bound_form("upper"))
+        return self._in_sizes(self.bound_form("upper"))
 
     @property
     def times(self) -> Mapping[str, Any]:
         """The time of each resource."""
         return {name: in_plain_symbols(time) for name, time in self.in_letters().items()}
+
+    def _in_sizes(self, form: Any) -> Any:
+        plain = {size: symbol(name) for name, size in self.letters.items() if size != symbol(name)}
+        return written_out(form, {**self.definitions, **plain}) if self.definitions else in_plain_symbols(form)
 
     def in_letters(self) -> dict[str, Any]:
         """The time of each resource in :attr:`letters`."""
@@ -668,7 +673,7 @@ class Formula(Answer):
         names = ", ".join(f"T_{term.resource.replace(' ', '_')}" for term in self.terms)
         plain = "lower" not in self.forms
         whole = "" if plain else str(self.forms["lower"])
-        if len(whole) > LONGEST_FORM:
+        if not plain and (self.definitions or len(whole) > LONGEST_FORM):
             printed = either("--python", "printed('python')")
             yield f"lower = what the stages of the pipeline come to; {printed} prints it"
         else:

@@ -24,7 +24,7 @@ from roofline.answers import WAYS, machine_asked
 from roofline.bounds.api import question, take_target_options, target
 from roofline.bounds.arrays import ArrayBound, asked_of_rows, column_of, unknown_at
 from roofline.bounds.bound import Bound
-from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
+from roofline.bounds.closed_form import BOUNDS, Formula, fastest, formula_of, of_cases, question_formula
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 from roofline.counts import FROM_ZERO
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
@@ -50,6 +50,7 @@ from roofline.signatures import optional, spelled, takes
 from roofline.sizes import (
     BLOCK,
     Codes,
+    Definitions,
     Size,
     check,
     chip_counts,
@@ -367,14 +368,21 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
             tried = {number: range(stages, 0, -1)}
             sizes[number] = symbol(number, exact=True)
     bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
-    return [
-        replace(formula_of(
-            bound, point, from_zero=FROM_ZERO, said=said,
-            conditions=_enough_sequences(bound, phase, sizes["batch"], rest) if model.causal else [],
-            stages=getattr(bound, "stages", ()), slowest=getattr(bound, "any_slowest", ()),
-        ), tried=tried)
-        for bound in bounds
-    ]  # fmt: skip
+    found = []
+    for bound in bounds:
+        conditions = _enough_sequences(bound, phase, sizes["batch"], rest) if model.causal else []
+        own = _over_stages(bound) if isinstance(bound, Pipelined) else {}
+        form = formula_of(bound, point, from_zero=FROM_ZERO, said=said, conditions=conditions, **own)
+        found.append(replace(form, tried=tried))
+    return found
+
+
+def _over_stages(bound: Pipelined) -> dict[str, Any]:
+    """What a formula of a step over stages has beside others: their times stand in its bounds by symbols."""
+    short, through = Definitions(), bound.through
+    assert through is not None
+    forms = {name: through(lambda each, name=name: short("stage", getattr(each, name))) for name in BOUNDS}
+    return {"forms": forms, "definitions": short, "stages": bound.stages, "slowest": bound.any_slowest}
 
 
 def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str, Any]) -> list[ValidRange]:

@@ -238,7 +238,8 @@ class Pipelined(Bound):
     a stage's work, and ``latency`` is the time of the smallest piece; its ``estimate`` is of a number of equal pieces,
     the fastest of :func:`numbers_to_try`. ``lower``, ``op_by_op`` and ``upper`` are the
     step's: the time between two tokens of a sequence in decode, until the last prompt is through in prefill. Of open
-    sizes ``any_slowest`` has the step of each stage that may be the slowest, beside the time of a micro-batch on it.
+    sizes ``any_slowest`` has the step of each stage that may be the slowest, beside the time of a micro-batch on it;
+    ``through`` gives the whole time by that of a micro-batch on each.
     """
 
     stages: tuple[Bound, ...] = ()
@@ -246,6 +247,7 @@ class Pipelined(Bound):
     latency: Size = 0
     slowest: int = 0
     any_slowest: tuple[tuple[Size, Bound], ...] = ()
+    through: Callable[..., Size] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, ``pipeline`` with what each stage takes beside those of a bound."""
@@ -481,7 +483,8 @@ def _over_stages(
     if not any(map(is_symbol, amounts)):
         return whole(slowest)
     each = {amount: number for number, amount in reversed(list(enumerate(amounts)))}
-    return whole(slowest, any_slowest=tuple((amount, whole(number)) for amount, number in reversed(each.items())))
+    any_slowest = tuple((amount, whole(number)) for amount, number in reversed(each.items()))
+    return whole(slowest, any_slowest=any_slowest, through=through)
 
 
 def _steady(phase: str, times: Sequence[Size], turns: Size) -> Size:
