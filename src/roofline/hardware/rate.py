@@ -131,18 +131,19 @@ def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
 
 
 def _exceeded(machine: Machine, unit: Unit, dtype: str) -> str:
-    """Say where a peak is no limit: cards of some kinds clock higher than their data sheet says.
+    """Say where a peak is no limit: cards of some kinds clock higher than their data sheet says, or do more a clock.
 
     >>> from roofline.hardware import chip
     >>> _exceeded(chip("rtx-5090"), chip("rtx-5090").units[0], "bf16")
     "bf16 on tensor: cards above the data sheet's clock reached 242 TFLOP/s"
     """
     path = f"{unit.name}.{dtype}"
-    most = max((a.figure.value for a in machine.alternates if a.of == path and a.figure.basis == "measured"), default=0)
-    if most <= unit.peaks[dtype].value or not {path, f"{unit.name}.clock"}.isdisjoint(machine.given):
+    measured = [a.figure for a in machine.alternates if a.of == path and a.figure.basis == "measured"]
+    most = max(measured, key=lambda figure: figure.value, default=unit.peaks[dtype])
+    if most.value <= unit.peaks[dtype].value or not {path, f"{unit.name}.clock"}.isdisjoint(machine.given):
         return ""
-    measured = format_quantity(most, "FLOP/s")
-    return f"{dtype} on {unit.name}: cards above the data sheet's clock reached {measured}"
+    by = most.note or "cards above the data sheet's clock"
+    return f"{dtype} on {unit.name}: {by} reached {format_quantity(most.value, 'FLOP/s')}"
 
 
 def _memory_rate(machine: Machine, place: str) -> Rate | None:
