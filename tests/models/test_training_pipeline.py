@@ -441,6 +441,8 @@ def test_few_microbatches_wait_as_long_as_they_do_where_no_number_is_stated(orde
         assert 0.95 * min(stated) <= floor <= min(stated) * (1 + 1e-12)
         times.append(floor)
     assert times == sorted(times)
+    said = " ".join(str(train("qwen3-30b-a3b", **rest)).split())
+    assert ("and reading weights more than once" in said) is (order not in ("gpipe", "1f1b"))
 
 
 def test_an_estimate_is_of_the_microbatches_that_memory_is_of() -> None:

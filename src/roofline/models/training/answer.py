@@ -686,8 +686,10 @@ def _step_in_words(found: Training) -> Iterator[Section]:
         ", ".join(f"{name} {format_amount(time, 's')}" for name, time in times),
     ]
     if found.idle:
+        order = schedule(found.schedule)
+        reads = " and reading weights more than once" if least and (order.splits or order.fills) else ""
         lines.append(
-            f"{format_amount(found.idle, 's')} of the step is waiting for other stages, the bubble "
+            f"{format_amount(found.idle, 's')} of the step is waiting for other stages{reads}, the bubble "
             f"({format_percent(found.bubble, 1)}), {found.schedule} with {found.microbatches:,} microbatches"
         )
     lines += _gathered_for_each(found)
