@@ -116,6 +116,13 @@ def test_no_way_to_deal_out_tokens_is_faster_than_any_number_of_micro_batches(da
     assert any_number(times(every), times(1), shares) <= simulated(run) * (1 + 1e-12)
 
 
+def test_no_number_of_chunks_that_are_counted_in_full_is_faster_than_any_number() -> None:
+    """Chunks meet none of the tokens of later ones, so that more of them count fewer pairs."""
+    asked: dict[str, Any] = {"on": "h100:2", "pipeline": 2, "prompt": 131072, "count": "full"}
+    floor = serve_bound("llama-3-8b", "prefill", **asked).lower
+    assert floor <= min(serve_bound("llama-3-8b", "prefill", **asked, microbatches=n).lower for n in (1, 2, 8, 32))
+
+
 @pytest.mark.parametrize(("model", "least"), [("llama-3-70b", 1.2), ("qwen3-30b-a3b", 1.1)])
 def test_an_estimate_of_any_number_of_micro_batches_is_that_of_one_that_may_be_stated(model: str, least: float) -> None:
     """The floor of any number is no run that somebody could see."""

@@ -328,6 +328,8 @@ def _in_pieces(asked: ServingStep) -> Bound:
     The smallest piece is a token, or a sequence whose tokens see later ones. Where more tokens read more experts, what
     larger pieces take matters too: of what each token does alone, as attention depends on which tokens are in a piece.
     """
+    if asked.model.causal and asked.options.get("count") == "full":
+        asked = asked.vary(count="causal")  # a piece that is counted in full has none of the tokens of later ones
     stages = _Stages.of(asked)
     text = {name: value for name, value in asked.options.items() if name not in ("images", "image_size")}
     every, pieces = stages.price(), stages._replace(asked=replace(asked, options=text))
