@@ -18,7 +18,7 @@ comparisons; where it does not, all is needed.
 >>> from roofline.sizes import symbol
 >>> (rows,) = counted_from(1, [symbol("B")])
 >>> first = sliced(WHOLE, (rows, 4), (0, 2), (1, 1))                  # x[:, 2:6] of x[B, 8]
->>> as_named(elements_of(first, (rows, 8)), 1)
+>>> as_named(elements_of(first, (rows, 8)))
 4*B
 
 ``WHOLE`` stands for all of a tensor: of what is not followed, of too many boxes, of sizes that cannot be compared.
@@ -28,17 +28,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations, pairwise
 from itertools import product as every_pair
-from math import gcd, prod
-from operator import gt, le, lt
+from math import ceil, floor, gcd, lcm, prod
+from operator import gt, le
 from typing import Any, TypeAlias
 
 from roofline.frozen import replace
 from roofline.lazy import np, sympy
 from roofline.ops.pricing import Reach
 from roofline.programs.tensor_parts import Edges, Stretches, places_together
-from roofline.sizes import Size, is_surely, is_symbol, is_zero, maximum, minimum, product, symbol
+from roofline.sizes import Size, at_typical_size, is_surely, is_symbol, is_zero, maximum, minimum, product, symbol
 from roofline.work import Op, Tensor
 
 Box: TypeAlias = tuple[Edges, ...]
@@ -56,30 +58,44 @@ _MOST_TAPS = 8
 _MOST_PLACED_TAPS = 2**20
 #: Of more boxes of open sizes what they share is not worked out.
 _MOST_OPEN_BOXES = 3
+#: Amounts are compared that repeat after so many values of an open size, at most at so many values.
+_MOST_PERIOD, _MOST_LOOKED_AT = 72, 512
 
 
-def counted_from(least: int, sizes: Sequence[Size]) -> tuple[Size, ...]:
-    """Sizes, each open one as its least and a symbol for what it has beyond, so that comparisons are decided."""
+def counted_from(least: int | Mapping[str, int], sizes: Sequence[Size]) -> tuple[Size, ...]:
+    """Sizes, each open one as its least and a symbol for what it has beyond, so that comparisons are decided.
 
-    def beyond(name: str) -> Any:
-        return sympy.Symbol(name + _BEYOND, integer=True, nonnegative=True) + least
+    What is counted from a least before is counted from a higher one where ``least`` says it by name:
+
+    >>> counted_from({"B": 5}, counted_from(2, [symbol("B") - 1]))
+    (B beyond 5 + 4,)
+    """
+
+    def beyond(word: str) -> Any:
+        name, _, before = word.partition(_BEYOND)
+        start = int(before or least) if isinstance(least, int) else least.get(name, int(before or 1))
+        return sympy.Symbol(f"{name}{_BEYOND}{start}", integer=True, nonnegative=True) + start - int(before or 0)
 
     return tuple(_renamed(size, beyond) for size in sizes)
 
 
-def as_named(amount: Size, least: int) -> Size:
+def as_named(amount: Size) -> Size:
     """An amount in the open sizes themselves again."""
-    return _renamed(amount, lambda name: symbol(name.removesuffix(_BEYOND)) - least)
+
+    def named(word: str) -> Any:
+        name, _, least = word.partition(_BEYOND)
+        return symbol(name) - int(least or 0)
+
+    return _renamed(amount, named)
 
 
-_BEYOND = " beyond its least"
+_BEYOND = " beyond "
 
 
 def _renamed(size: Size, other: Callable[[str], Any]) -> Size:
     if not is_symbol(size):
         return size
-    found = size.subs({name: other(name.name) for name in size.free_symbols}).expand()
-    return int(found) if found.is_Integer else found
+    return expanded(size.subs({name: other(name.name) for name in size.free_symbols}))
 
 
 def box_of(shape: Sequence[int]) -> Box:
@@ -97,7 +113,7 @@ def _places(edges: Edges) -> Any:
 
 
 def _several(places: Size) -> bool:
-    return not is_surely(le, places, 1)
+    return not is_at_most(places, 1)
 
 
 def union(*regions: Region | Sequence[Box]) -> Region:
@@ -105,17 +121,20 @@ def union(*regions: Region | Sequence[Box]) -> Region:
     if any(region is None for region in regions):
         return WHOLE
     found = dict.fromkeys(box for region in regions for box in region or () if not any(map(_is_empty, box)))
-    boxes = [box for box in found if not any(other is not box and _holds(other, box) for other in found)]
+    boxes: list[Box] = []
+    for box in found:
+        if not any(_holds(other, box) for other in boxes):
+            boxes = [*(other for other in boxes if not _holds(box, other)), box]
     return tuple(boxes) if len(boxes) <= MOST_BOXES else WHOLE
 
 
 def _is_empty(edges: Edges) -> bool:
-    return is_surely(le, edges[1], edges[0])
+    return is_at_most(edges[1], edges[0])
 
 
 def _holds(outer: Box, inner: Box) -> bool:
     return outer != inner and all(
-        (a == b or (is_surely(le, a[0], b[0]) and is_surely(le, b[1], a[1])))
+        (a == b or (is_at_most(a[0], b[0]) and is_at_most(b[1], a[1])))
         and (a[2] == 1 or (b[2] % a[2] == 0 and (b[0] - a[0]) % a[2] == 0))
         for a, b in zip(outer, inner, strict=True)
     )
@@ -161,8 +180,7 @@ def _open_elements(region: Sequence[Box], sizes: Sequence[Size]) -> Size:
 def _are_apart(one: Box, other: Box) -> bool:
     """Whether two boxes surely share no element."""
     return any(
-        is_surely(le, a[1], b[0]) or is_surely(le, b[1], a[0]) or _take_turns(a, b)
-        for a, b in zip(one, other, strict=True)
+        is_at_most(a[1], b[0]) or is_at_most(b[1], a[0]) or _take_turns(a, b) for a, b in zip(one, other, strict=True)
     )
 
 
@@ -172,10 +190,12 @@ def _take_turns(one: Edges, other: Edges) -> bool:
     >>> _take_turns((0, 8, 2), (1, 8, 2)), _take_turns((0, 8, 2), (1, 8, 3)), _take_turns((0, 8, 4), (2, 8, 2))
     (True, False, False)
     """
-    if any(map(is_symbol, (one[2], other[2], one[0] - other[0]))):
-        return False
-    step = gcd(one[2], other[2])
-    return (one[0] - other[0]) % step != 0
+    *steps, apart = map(expanded, (one[2], other[2], one[0] - other[0]))
+    return not any(map(is_symbol, (*steps, apart))) and apart % gcd(*steps) != 0
+
+
+def _far_first(step: tuple[Size, Size]) -> float:
+    return -at_typical_size(step[1])
 
 
 def stretches_of(box: Box, strides: Sequence[int], start: int = 0, width: int = 1) -> Stretches:
@@ -184,7 +204,7 @@ def stretches_of(box: Box, strides: Sequence[int], start: int = 0, width: int = 
     steps = [(_places(edges), edges[2] * stride) for edges, stride in along if stride and _several(_places(edges))]
     steps += [] if width == 1 and any(stride == 1 for _, stride in steps) else [(width, 1)]
     start += sum(edges[0] * stride for edges, stride in along)
-    return Stretches(start, tuple(sorted(steps, key=lambda step: -step[1])))
+    return Stretches(start, tuple(sorted(steps, key=_far_first)))
 
 
 def each(region: Region, change: Any) -> Region:
@@ -262,7 +282,7 @@ def outside(region: Region, part: Box) -> Region:
             inside = minimum(behind, many)
             found.append(cut(first, before))
             found.append(cut(first + inside * step, many - inside))
-            if is_surely(le, behind, before):
+            if is_at_most(behind, before):
                 break
             first, many = first + before * step, maximum(0, inside - before)
             turn = gap // gcd(gap, step) if gap != 1 else 1  # of so many places in a row one may be replaced
@@ -455,7 +475,7 @@ def repeated(region: Region, shape: Sequence[int]) -> Region:
 
         def back(box: Box, axis: int = axis, size: int = size) -> list[Box] | None:
             first, last, step = box[axis]
-            if is_surely(le, last, size):
+            if is_at_most(last, size):
                 return [box]
             if step == 1 and last - first >= size:
                 return [(*box[:axis], (0, size, 1), *box[axis + 1 :])]
@@ -521,12 +541,12 @@ def windows_apart(edges: Edges, windows: Reach) -> list[Edges]:
     if many == 1 or not 1 < taps <= _MOST_TAPS:
         return []
     found = [windowed(edges, windows._replace(taps=1, low=low - tap * dilation)) for tap in range(taps)]
-    if is_surely(gt, edges[2] * stride, span) or is_surely(gt, dilation, many):
+    if is_less(span, edges[2] * stride) or is_less(many, dilation):
         return found
     if any(map(is_symbol, (length, many))):
         return []
     reached = elements_of(union([(each,) for each in found]), (length,))
-    return found if is_surely(gt, _places(windowed(edges, windows)), reached) else []
+    return found if is_less(reached, _places(windowed(edges, windows))) else []
 
 
 def convolved(
@@ -625,7 +645,7 @@ def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:
     >>> boxes_of(Stretches(0, ((10, 1),)), (8, 2)), boxes_of(Stretches(3, ((6, 1),)), (4, 4))
     ([((0, 5, 1), (0, 2, 1))], [((0, 1, 1), (3, 4, 1)), ((1, 2, 1), (0, 4, 1)), ((2, 3, 1), (0, 1, 1))])
     """
-    several = sorted((step for step in places.steps if _several(step[0])), key=lambda step: -step[1])
+    several = sorted((step for step in places.steps if _several(step[0])), key=_far_first)
     if any(is_symbol(n) for step in several for n in step):  # an open size that stands in both shapes
         with suppress(TypeError):
             found = _laid(places.start, tuple(several), tuple(shape))
@@ -683,23 +703,94 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
 
 
 def is_less(amount: Size, limit: Size) -> bool:
-    """Whether an amount is surely less than a limit, as it is with more for a ``Min`` or a floor that it grows with.
+    """Whether a whole number is less than another for every value of the open sizes.
 
     >>> S = symbol("S")
     >>> is_less(2 * sympy.floor(S / 2), S + 1), is_less(3 * sympy.Min(S, 8), 3 * S + 1), is_less(S - sympy.Min(S, 8), 1)
     (True, True, False)
     """
-    for least in amount.atoms(sympy.Min, sympy.floor) if is_symbol(amount) else ():
-        more = sympy.Dummy(nonnegative=True)
-        grown = expanded(amount).xreplace({least: more})
-        if grown.diff(more).is_nonnegative and any(is_less(grown.subs(more, each), limit) for each in least.args):
+    return is_at_most(amount + 1, limit)
+
+
+def is_at_most(amount: Size, limit: Size) -> bool:
+    """Whether an amount is no more than a limit for every value of the open sizes.
+
+    >>> S = symbol("S")
+    >>> is_at_most(sympy.floor((S + 1) / 3) + sympy.floor(S / 2), S), is_at_most(sympy.floor((S + 1) / 2), S - 1)
+    (True, False)
+    """
+    more = expanded(amount - limit)
+    return _is_never_positive(more) if is_symbol(more) else bool(more <= 0)
+
+
+@lru_cache(2**14)
+def _is_never_positive(size: Any) -> bool:
+    """Whether an open amount is at most 0.
+
+    With floors of quotients it is one polynomial in k for each rest r of n = L·k + r behind some first k, where ``Min``
+    and ``Max`` have made their choice: the values before are looked at one by one.
+    """
+    if not size.free_symbols:
+        return bool(size <= 0)
+    name, *others = sorted(size.free_symbols, key=str)
+    if others:
+        plain = next((each for each in (name, *others) if size.is_polynomial(each)), None)
+        return plain is not None and all(map(_is_never_positive, sympy.Poly(size, plain).all_coeffs()))
+    ratio = period = lcm(*(number.q for number in size.atoms(sympy.Rational)))
+    while period <= _MOST_PERIOD:
+        with suppress(TypeError):
+            for rest in range(period):
+                line, settled = _polynomial(size, np.array([Fraction(period), Fraction(rest)]))
+                sign, after = _sign(line)
+                first = range(rest if rest or not name.is_positive else period, period * max(settled, after), period)
+                if sign > 0 or period * len(first) > _MOST_LOOKED_AT:
+                    return False
+                if any(_polynomial(size, np.array([Fraction(n)]))[0][-1] > 0 for n in first):
+                    return False
             return True
-    return is_surely(lt, expanded(amount - limit), 0)  # as floor(x) < floor(x) + 1 is not decided
+        if ratio == 1:
+            break
+        period *= ratio
+    return False
+
+
+def _polynomial(size: Any, place: Any) -> tuple[Any, int]:
+    """Coefficients of an amount, the highest first, where its open size is a polynomial in k, and from which k on."""
+    if size.is_Symbol:
+        return place, 0
+    if size.is_Rational:
+        return np.array([Fraction(size.p, size.q)]), 0
+    parts = [_polynomial(each, place) for each in size.args]
+    (found, *rest), settled = [part for part, _ in parts], max(first for _, first in parts)
+    if size.is_Pow and size.exp.is_Integer and size.exp > 0:
+        found, rest, size = found, [found] * (int(size.exp) - 1), sympy.Mul(2, symbol("n"))
+    if isinstance(size, sympy.floor | sympy.ceiling) and all(n.denominator == 1 for n in found[:-1]):
+        whole = floor(found[-1]) if isinstance(size, sympy.floor) else ceil(found[-1])
+        return np.array([*found[:-1], Fraction(whole)]), settled
+    if not isinstance(size, sympy.Add | sympy.Mul | sympy.Min | sympy.Max):
+        raise TypeError(f"{size} is no polynomial")
+    for other in rest:
+        if isinstance(size, sympy.Min | sympy.Max):
+            sign, after = _sign(np.polysub(found, other))
+            settled = max(settled, after)
+            found = other if sign == (1 if isinstance(size, sympy.Min) else -1) else found
+        else:
+            found = (np.polyadd if size.is_Add else np.polymul)(found, other)
+    return found, settled
+
+
+def _sign(line: Any) -> tuple[int, int]:
+    """The sign of a polynomial behind all of its roots, and from where on it surely has it (Cauchy's bound)."""
+    line = np.trim_zeros(line, "f")
+    if len(line) < 2:
+        return (0, 0) if not len(line) else ((line[0] > 0) - (line[0] < 0), 0)
+    return 1 if line[0] > 0 else -1, floor(max(abs(n / line[0]) for n in line[1:])) + 2
 
 
 def expanded(size: Size) -> Size:
-    """The size as a sum of products, as equal ones are the same."""
-    return size.expand() if is_symbol(size) else size
+    """The size as a sum of products, as equal ones are the same; a number as Python's."""
+    found = size.expand() if is_symbol(size) else size
+    return int(found) if is_symbol(found) and found.is_Integer else found
 
 
 def elements_of_stretches(places: Sequence[Stretches]) -> Size:
@@ -717,10 +808,11 @@ def elements_of_stretches(places: Sequence[Stretches]) -> Size:
 def _grid_of(places: Sequence[Stretches], others: Sequence[Stretches] = ()) -> tuple[list[Any], tuple[Any, ...]]:
     """Distances of the grid that places lie on, and its shape, which holds others too; no shape where there is none."""
     strides: list[Any] = []
-    for stride in sorted({stride for each in places for _, stride in each.steps}, reverse=True):
+    for stride in sorted({stride for each in places for _, stride in each.steps}, key=at_typical_size, reverse=True):
         shared = stride
-        if strides and type(stride) is int and type(strides[-1]) is int:  # every second row of three: rows are the grid
-            shared = gcd(strides[-1], stride)
+        if strides and type(stride) is int:  # every second row of three, third element of a row: rows, elements
+            far = expanded(strides[-1])
+            shared = gcd(int(far.primitive()[0]) if is_symbol(far) else far, stride)
         if not strides or shared != strides[-1]:
             strides.append(shared)
     if any(far % near != 0 for far, near in pairwise(strides)):

@@ -145,7 +145,7 @@ def _amounts(jaxpr: Any, held: Sequence[Any], tensors: Sequence[Tensor]) -> dict
     needed = needed_of(jaxpr, numbers, [WHOLE] * len(jaxpr.outvars), in_place=True)[len(jaxpr.constvars) :]
     parts = zip(tensors, jaxpr.invars, needed, strict=True)
     return {
-        t.ident: as_named(elements_of(region, counted_from(LEAST, t.dims)), LEAST)
+        t.ident: as_named(elements_of(region, counted_from(LEAST, t.dims)))
         for t, var, region in parts
         if region is not WHOLE and t.dims == tuple(map(size_of, var.aval.shape))
     }

@@ -337,7 +337,7 @@ class GraphWalker:
         words = [item.name for item in (*graph.input, *graph.initializer) if item.name in shapes]
         pairs = [(word, needed.get(word, NOTHING)) for word in words]
         parts = ((word, region, counted_from(LEAST, shapes[word])) for word, region in pairs if region is not WHOLE)
-        found = {_ident(word): as_named(elements_of(region, shape), LEAST) for word, region, shape in parts}
+        found = {_ident(word): as_named(elements_of(region, shape)) for word, region, shape in parts}
         return {**found, **dict.fromkeys(self.filled, 0)}
 
     def results(self, graph: Any) -> set[str]:

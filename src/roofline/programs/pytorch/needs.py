@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from math import prod
 from operator import lt
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +30,6 @@ from roofline.ops.einsum import operand_letters
 from roofline.ops.pricing import Reach
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
-from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
@@ -65,6 +66,7 @@ def needed_bytes(
     results: Set[str],
     shown: Mapping[str, Sequence[Stretches]],
     outside: Set[str] = frozenset(),
+    least: Mapping[str, int] = MappingProxyType({}),
 ) -> NeededBytes:
     """Bytes of each tensor that the program needs, by its name, where these are not all of it.
 
@@ -73,6 +75,10 @@ def needed_bytes(
     tensors from ``outside``.
     """
     read, calls = {t.base for op in ops for t in op.reads}, with_hidden(calls)
+    if least:
+        made_of = {id(call): _counted_from(least, call) for call in calls.values()}  # several operations have one call
+        calls = {place: made_of[id(call)] for place, call in calls.items()}
+        ops, shown = _counted_from(least, ops), {name: _counted_from(least, each) for name, each in shown.items()}
     needed: dict[str, Places] = defaultdict(dict)
     for ident, parts in shown.items():
         needed[ident] = dict.fromkeys(parts)
@@ -100,7 +106,7 @@ def needed_bytes(
             is_used = any(t.ident in needed for t in op.writes)
             if tensor.base not in read and tensor.ident not in shown and not is_used:
                 needed[tensor.ident] = None
-        call = _counted_from_least(calls.get(place))
+        call: Any = calls.get(place)
         asked = needed.get(op.writes[0].ident, {}) if op.writes else {}
         if _is_part(op, call):
             base, (changed, is_new) = op.writes[0].base, _changed(op, call)
@@ -128,7 +134,7 @@ def needed_bytes(
         if call is not None:  # of several operations of one call the last has its result
             followed = by_call.setdefault(id(calls[place]), followed)
         for tensor in op.reads:
-            view = seen(tensor.ident) or _everything(tensor)
+            view = _counted_from(least, seen(tensor.ident)) or _everything(tensor)
             for places in followed.get(tensor.ident, [None if view is None else [view]]):
                 need(tensor.ident, places)
             needed.setdefault(tensor.base, {})
@@ -149,7 +155,7 @@ def _written_last(
     given: dict[int, Size] = {}
     for place, op in reversed(list(enumerate(ops))):
         base = op.writes[0].base if op.writes else ""
-        call = _counted_from_least(calls.get(place)) if base in kept else None
+        call = calls.get(place) if base in kept else None
         if call is None or not _is_part(op, call):
             continue
         later, (written, _) = covered[base], _changed(op, call)
@@ -196,7 +202,7 @@ def _share_unknown(
         if key in spent or kept == 0:
             given[place] = 0
             return
-    size, (own,) = _bytes(dict.fromkeys(view)), regions.counted_from(LEAST, [op.writes[0].traffic_bytes])
+    size, own = _bytes(dict.fromkeys(view)), op.writes[0].traffic_bytes
     own = own * kept // every if again else own
     room = _bytes(dict.fromkeys([*later, *view])) - _bytes(dict.fromkeys(later))
     rows, taken = list(regions.box_of(out.shape)), dict[Any, Size]()
@@ -251,7 +257,7 @@ def _everything(tensor: Tensor) -> Stretches | None:
     """All bytes of a tensor that is read as a whole."""
     if "[" in tensor.ident or tensor.touched is not None:
         return None
-    (nbytes,) = regions.counted_from(LEAST, [dtypes.get(tensor.dtype).nbytes(tensor.elements)])
+    nbytes = regions.expanded(dtypes.get(tensor.dtype).nbytes(tensor.elements))
     return Stretches(0, ((int(nbytes) if not is_symbol(nbytes) else nbytes, 1),))
 
 
@@ -355,21 +361,27 @@ def _named_places(chosen: Mapping[int, TensorOperand], shape: Sequence[Any]) -> 
     return np.stack(np.broadcast_arrays(*placed), -1) if placed else None
 
 
-def _counted_from_least(value: Any) -> Any:
-    """A call, with open sizes counted from their least."""
+def _counted_from(least: Mapping[str, int], value: Any) -> Any:
+    """Operations, calls or places, with open sizes counted from their least."""
+    own = partial(_counted_from, least)
+    if not least:
+        return value
+    if isinstance(value, Op):
+        return replace(value, reads=own(value.reads), writes=own(value.writes))
+    if isinstance(value, Tensor):
+        return replace(value, dims=own(value.dims), touched=own(value.touched))
     if isinstance(value, Call):
-        args, results = _counted_from_least(value.args), _counted_from_least(value.results)
-        return value if (args, results) == (value.args, value.results) else replace(value, args=args, results=results)
+        return replace(value, args=own(value.args), results=own(value.results))
     if isinstance(value, TensorOperand) and value.layout is not None:
         strides, start, width = value.layout
-        sizes = (*value.shape, *map(_of_some_elements, strides), start)
-        if any(map(is_symbol, sizes)):
-            *plain, start = regions.counted_from(LEAST, sizes)
-            rank = len(value.shape)
-            return replace(value, shape=tuple(plain[:rank]), layout=(tuple(plain[rank:]), start, width))
+        return replace(
+            value, shape=own(value.shape), layout=(own(tuple(map(_of_some_elements, strides))), own(start), width)
+        )
+    if isinstance(value, Stretches):
+        return Stretches(own(value.start), own(value.steps))
     if isinstance(value, list | tuple):
-        return tuple(map(_counted_from_least, value))
-    return regions.counted_from(LEAST, [value])[0] if is_symbol(value) else value
+        return tuple(map(own, value))
+    return regions.counted_from(least, [value])[0] if is_symbol(value) else value
 
 
 def _of_some_elements(stride: Size) -> Size:

@@ -88,6 +88,16 @@ class OpenSizes:
             options={name: self.plain(value) for name, value in op.options.items()},
         )
 
+    def least(self) -> dict[str, int]:
+        """The least each open size can be, by what the program requires of it alone."""
+        guards = [item for item in (self._ours(guard.expr) for guard in self._shapes.guards) if item.free_symbols]
+
+        def fits(size: Any, number: int) -> bool:
+            return all(item.subs(size, number) == True for item in guards if item.free_symbols == {size})  # noqa: E712
+
+        found = ((name, made.node.hint or LEAST) for name, made in self._sizes.items())
+        return {name: next((n for n in range(LEAST, hint) if fits(symbol(name), n)), LEAST) for name, hint in found}
+
     def has_branched(self) -> bool:
         """Whether the program took a branch that depends on an open size."""
         return bool(self._shapes.guards)

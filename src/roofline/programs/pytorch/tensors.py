@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from roofline import dtypes
 from roofline.frozen import replace
 from roofline.programs.pytorch.needs import needed_bytes
-from roofline.programs.pytorch.open_sizes import LEAST, hinted_size
+from roofline.programs.pytorch.open_sizes import hinted_size
 from roofline.programs.regions import as_named, elements_of_stretches
 from roofline.programs.tensor_parts import Pieces, Stretches, in_one_stretch, pieces
 from roofline.sizes import Size, exact_div, floor_div, is_surely, product
@@ -232,11 +232,17 @@ class TensorIdentities:
         return {name: views for name, views in self._made(tensors).items() if name not in outside}
 
     def needed(
-        self, ops: Sequence[Op], calls: Mapping[int, Any], tensors: Sequence[Any], results: Set[str]
+        self,
+        ops: Sequence[Op],
+        calls: Mapping[int, Any],
+        tensors: Sequence[Any],
+        results: Set[str],
+        least: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[dict[str, Size], dict[int, Size]]:
         """Elements that are needed of tensors from outside, and those given back that an operation writes in place.
 
-        Results show all or a part of these tensors; the ``results`` are given back whole.
+        Results show all or a part of these tensors; the ``results`` are given back whole. ``least`` is what open sizes
+        are at least.
         """
         shown: dict[str, list[Stretches]] = {
             name: [region_of(v, self._plain) for v in views] for name, views in self._inner(tensors).items()
@@ -246,7 +252,7 @@ class TensorIdentities:
         outside = {s.base for s in self._storages.values() if not s.made or s.outside}
         written = {s.ident for s in self._storages.values() if s.outside and s.version}
         with torch._C.DisableTorchFunction(), _disable_current_modes():  # masks are looked at, which is no operation
-            found = needed_bytes(ops, calls, self._views.region, results | written, shown, outside)
+            found = needed_bytes(ops, calls, self._views.region, results | written, shown, outside, least)
         formats: dict[str, set[str]] = defaultdict(set)
         for tensor in (tensor for op in ops for tensor in op.reads):
             formats[tensor.base].add(tensor.dtype)
@@ -327,7 +333,7 @@ _KEEPING = ("native_dropout", "embedding_bag")
 
 def _elements(nbytes: Size, dtype: str) -> Size:
     """As many elements of a format as so many bytes hold."""
-    return as_named(floor_div(nbytes * 8, int(dtypes.get(dtype).bits)), LEAST)
+    return as_named(floor_div(nbytes * 8, int(dtypes.get(dtype).bits)))
 
 
 def _giving(op: Op, given: Size | None) -> Op:
@@ -507,7 +513,7 @@ class _Whole:
             return [(replace(t, touched=sum(amounts.values())),) for t in named]
         if self.plain:
             read = [self.plain[number] for number in numbers.values()]
-            elements = exact_div(as_named(elements_of_stretches(read), LEAST), read[0].steps[-1][0])
+            elements = exact_div(as_named(elements_of_stretches(read)), read[0].steps[-1][0])
             return [(replace(t, touched=elements),) for t in named]
         return [(t,) for t in named]
 

@@ -176,7 +176,7 @@ def _traced(
             results = identities.made_whole(tensors)
             parts = {name: recorder.open.plain_tensor(t) for name, t in identities.made_in_part(tensors).items()}
             shown = ([], set()) if backward else (tensors, results)  # gradients need what their results do not
-            needed, given = identities.needed(recorder.ops, recorder.calls, *shown)
+            needed, given = identities.needed(recorder.ops, recorder.calls, *shown, recorder.open.least())
             recorder.open.check()
         except KeyboardInterrupt:
             if not recorder.ops:
