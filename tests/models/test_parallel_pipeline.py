@@ -330,6 +330,17 @@ def test_a_closed_form_is_written_once_for_every_number_of_micro_batches() -> No
             assert program["bound"](batch, 3000)["lower"] == pytest.approx(step.lower, rel=1e-12), (model, batch)
 
 
+def test_a_program_of_any_number_of_chips_tries_every_number_of_micro_batches() -> None:
+    layout = {"tensor": 2, "pipeline": 4, "context": 3000}
+    program: dict[str, Any] = {}
+    found = model_formula("llama-3-70b", on="h100:n", **layout)
+    assert "hbm binds" in str(found)
+    exec(found.printed("python"), program)
+    for chips, batch in ((8, 1), (8, 64), (64, 64)):
+        step = serve_bound("llama-3-70b", "decode", on=f"h100:{chips}", batch=batch, **layout)
+        assert program["bound"](chips, batch, 3000)["lower"] == pytest.approx(step.lower, rel=1e-12), (chips, batch)
+
+
 def test_bounds_over_stages_are_written_in_the_times_of_the_stages() -> None:
     known = {"on": "h100:4", "pipeline": 4}
     found = model_formula("gpt-oss-20b", "prefill", batch=4, prompt=2000, **known)

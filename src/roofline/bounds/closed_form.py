@@ -303,12 +303,6 @@ class Formula(Answer):
             found = {"lower": max(busy), "upper": sum(busy), **found}
         return dict.fromkeys(found, math.nan) if self.invalid else found
 
-    def lower_at_point(self) -> float:
-        """The lower bound at the point, 0 where that is not known."""
-        if self.ways or not self.is_numeric:
-            return self.values()["lower"] if self.is_numeric else 0
-        return values_at({"lower": self.bound_form("lower")}, self._at_point(), self.definitions)["lower"]
-
     def each_tried(self) -> Iterator[Formula]:
         """It at each of the values that are ``tried``; itself where none are."""
         for name, values in self.tried.items():
@@ -499,7 +493,7 @@ class Formula(Answer):
         if language == "c":
             ways = [each._way(self._conditions_of(each)) for each in self.ways or (self,)]
             return c_source_of_ways(name, list(self.letters.values()), ways, self._docstring())
-        return self._printed_ways(language, name) if self.ways else self._printed(language, name, self.conditions)
+        return self._printed(language, name, self.conditions)
 
     def _conditions_of(self, way: Formula) -> tuple[ValidRange, ...]:
         """Those of one of its ways: its own where it is a case, else those of all, as in :meth:`compile`."""
@@ -530,6 +524,8 @@ class Formula(Answer):
         return columns | {name: form for name, form in self.forms.items() if name.startswith("memory")}
 
     def _printed(self, language: str, called: str, conditions: Sequence[ValidRange]) -> str:
+        if self.ways:
+            return self._printed_ways(language, called)
         sizes, way = list(self.letters.values()), self._way(conditions)
         if language == "python":
             return python_source(called, sizes, way, self._docstring())
@@ -1020,10 +1016,8 @@ def fastest(ways: Sequence[Formula], shown: Callable[[int, Formula], Formula] = 
 def _fastest_at_point(ways: Sequence[Formula]) -> tuple[int, Formula]:
     """The way with the least lower bound at the point, with its number."""
     each = [(number, one) for number, way in enumerate(ways) for one in way.each_tried()]
-    if len(each) == 1:
-        return each[0]
-    times = [one.lower_at_point() for _, one in each]
-    return next(found for found, time in zip(each, times, strict=True) if time <= min(times) * (1 + TIE))
+    times = [one.values()["lower"] if one.is_numeric else 0 for _, one in each]
+    return next((one for one, time in zip(each, times, strict=True) if time <= min(times) * (1 + TIE)), each[0])
 
 
 def _of_ways(shown: Formula, ways: Sequence[Formula], note: str) -> Formula:
@@ -1044,7 +1038,8 @@ def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, Vali
     for each, case in forms:
         own = next((size for size in case.holds.free_symbols if size.name == name), usual)
         sizes = {name: own, **{n: size for n, size in each.letters.items() if n != name}}
-        ways.append(replace(each, letters=sizes, point={**each.point, **point}, case=case))
+        inside = tuple(replace(one, point={**one.point, **point}) if name in one.letters else one for one in each.ways)
+        ways.append(replace(each, letters=sizes, point={**each.point, **point}, case=case, ways=inside))
     shown = next((way for way in ways if point and way.is_case_of(point)), ways[-1])
     return _of_ways(shown, ways, f"the terms are those of {shown.case.reason if shown.case else name}")
 

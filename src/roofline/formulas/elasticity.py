@@ -153,7 +153,7 @@ class _Walk:
     def extreme(self, form: Any) -> tuple[float, Any]:
         """The largest or smallest: of several the first, and on each side the one that grows most, or least."""
         sign = 1.0 if isinstance(form, sympy.Max) else -1.0
-        # sympy keeps them in no order, in which the first of equal ones has the slope
+        # sympy keeps them in no order, which matters to slopes alone
         parts = [self.of(part) for part in (sorted(form.args, key=str) if self.count else form.args)]
         value = sign * max(sign * value for value, _ in parts)
         tied = [slope for each, slope in parts if abs(each - value) <= EQUAL * abs(value)]

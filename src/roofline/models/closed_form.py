@@ -17,7 +17,7 @@ Millions of configurations are priced by it too, compiled once and evaluated blo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from roofline.answers import WAYS, machine_asked
@@ -101,12 +101,8 @@ def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: 
     described = load(model)
     if open_shape(on) is None:
         return _on_chips(described, phase, on, options)
-
-    def make(machine: Machine, rest: dict[str, Any]) -> Formula:
-        return _on_chips(described, phase, machine, rest)
-
     heads = (block.kv_heads for block in described.layer_blocks if hasattr(block, "kv_heads"))
-    return _over_chips(on, options, phase, make, chips, min(heads, default=None))
+    return _over_chips(on, options, phase, partial(_on_chips, described, phase), chips, min(heads, default=None))
 
 
 def _chips_around(options: Mapping[str, Any], phase: str) -> tuple[int, int]:
