@@ -1023,8 +1023,9 @@ def _fastest_at_point(ways: Sequence[Formula]) -> tuple[int, Formula]:
 def _of_ways(shown: Formula, ways: Sequence[Formula], note: str) -> Formula:
     rates = {name: rate for way in ways for name, rate in way.rates.items()}
     tried = {name for way in ways for name in way.tried}
-    own = {part: {n: v for n, v in getattr(shown, part).items() if n not in tried} for part in ("letters", "point")}
-    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note), **own)
+    letters, point = ({n: v for n, v in own.items() if n not in tried} for own in (shown.letters, shown.point))
+    said = (*shown.said, note)
+    return replace(shown, letters=letters, point=point, rates=rates, ways=tuple(ways), said=said)
 
 
 def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, ValidRange]]) -> Formula:
