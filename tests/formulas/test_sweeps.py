@@ -706,7 +706,7 @@ def test_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest.MonkeyPatch) ->
     """To compile the closed form of each layout takes ten times as long; the table is the same, what it says too."""
     columns = "lower,upper,bound_by,flops,bytes,memory,fits,utilisation,throughput,time.nvlink,memory.kv"
     asked: dict[str, Any] = {"on": "h100:4", "tensor": [2, 8], "pipeline": [1, 2], "columns": columns}
-    asked |= {"batch": [1, 64], "prompt": [1, 512]}
+    asked |= {"batch": [1, 64], "prompt": [1, 512], "microbatches": 2}
     found = sweep_steps("qwen3-0.6b", "prefill", **asked)
     monkeypatch.setattr(model_sweeps, "FEW_ROWS", 0)
     forms = sweep_steps("qwen3-0.6b", "prefill", **asked)
