@@ -28,12 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from fractions import Fraction
-from functools import lru_cache
 from itertools import combinations, pairwise
 from itertools import product as every_pair
-from math import ceil, floor, gcd, lcm, prod
-from operator import gt, le
+from math import gcd, prod
+from operator import gt, le, lt
 from typing import Any, TypeAlias
 
 from roofline.frozen import replace
@@ -58,8 +56,6 @@ _MOST_TAPS = 8
 _MOST_PLACED_TAPS = 2**20
 #: Of more boxes of open sizes what they share is not worked out.
 _MOST_OPEN_BOXES = 3
-#: Amounts are compared that repeat after so many values of an open size, at most at so many values.
-_MOST_PERIOD, _MOST_LOOKED_AT = 72, 512
 
 
 def counted_from(least: int | Mapping[str, int], sizes: Sequence[Size]) -> tuple[Size, ...]:
@@ -703,88 +699,23 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
 
 
 def is_less(amount: Size, limit: Size) -> bool:
-    """Whether a whole number is less than another for every value of the open sizes.
+    """Whether an amount is surely less than a limit, as it is with more for a ``Min`` or a floor that it grows with.
 
     >>> S = symbol("S")
     >>> is_less(2 * sympy.floor(S / 2), S + 1), is_less(3 * sympy.Min(S, 8), 3 * S + 1), is_less(S - sympy.Min(S, 8), 1)
     (True, True, False)
     """
-    return is_at_most(amount + 1, limit)
+    for least in amount.atoms(sympy.Min, sympy.floor) if is_symbol(amount) else ():
+        more = sympy.Dummy(nonnegative=True)
+        grown = expanded(amount).xreplace({least: more})
+        if grown.diff(more).is_nonnegative and any(is_less(grown.subs(more, each), limit) for each in least.args):
+            return True
+    return is_surely(lt, expanded(amount - limit), 0)  # as floor(x) < floor(x) + 1 is not decided
 
 
 def is_at_most(amount: Size, limit: Size) -> bool:
-    """Whether an amount is no more than a limit for every value of the open sizes.
-
-    >>> S = symbol("S")
-    >>> is_at_most(sympy.floor((S + 1) / 3) + sympy.floor(S / 2), S), is_at_most(sympy.floor((S + 1) / 2), S - 1)
-    (True, False)
-    """
-    more = expanded(amount - limit)
-    return _is_never_positive(more) if is_symbol(more) else bool(more <= 0)
-
-
-@lru_cache(2**14)
-def _is_never_positive(size: Any) -> bool:
-    """Whether an open amount is at most 0.
-
-    With floors of quotients it is one polynomial in k for each rest r of n = L·k + r behind some first k, where ``Min``
-    and ``Max`` have made their choice: the values before are looked at one by one.
-    """
-    if not size.free_symbols:
-        return bool(size <= 0)
-    name, *others = sorted(size.free_symbols, key=str)
-    if others:
-        plain = next((each for each in (name, *others) if size.is_polynomial(each)), None)
-        return plain is not None and all(map(_is_never_positive, sympy.Poly(size, plain).all_coeffs()))
-    ratio = period = lcm(*(number.q for number in size.atoms(sympy.Rational)))
-    while period <= _MOST_PERIOD:
-        with suppress(TypeError):
-            for rest in range(period):
-                line, settled = _polynomial(size, np.array([Fraction(period), Fraction(rest)]))
-                sign, after = _sign(line)
-                first = range(rest if rest or not name.is_positive else period, period * max(settled, after), period)
-                if sign > 0 or period * len(first) > _MOST_LOOKED_AT:
-                    return False
-                if any(_polynomial(size, np.array([Fraction(n)]))[0][-1] > 0 for n in first):
-                    return False
-            return True
-        if ratio == 1:
-            break
-        period *= ratio
-    return False
-
-
-def _polynomial(size: Any, place: Any) -> tuple[Any, int]:
-    """Coefficients of an amount, the highest first, where its open size is a polynomial in k, and from which k on."""
-    if size.is_Symbol:
-        return place, 0
-    if size.is_Rational:
-        return np.array([Fraction(size.p, size.q)]), 0
-    parts = [_polynomial(each, place) for each in size.args]
-    (found, *rest), settled = [part for part, _ in parts], max(first for _, first in parts)
-    if size.is_Pow and size.exp.is_Integer and size.exp > 0:
-        found, rest, size = found, [found] * (int(size.exp) - 1), sympy.Mul(2, symbol("n"))
-    if isinstance(size, sympy.floor | sympy.ceiling) and all(n.denominator == 1 for n in found[:-1]):
-        whole = floor(found[-1]) if isinstance(size, sympy.floor) else ceil(found[-1])
-        return np.array([*found[:-1], Fraction(whole)]), settled
-    if not isinstance(size, sympy.Add | sympy.Mul | sympy.Min | sympy.Max):
-        raise TypeError(f"{size} is no polynomial")
-    for other in rest:
-        if isinstance(size, sympy.Min | sympy.Max):
-            sign, after = _sign(np.polysub(found, other))
-            settled = max(settled, after)
-            found = other if sign == (1 if isinstance(size, sympy.Min) else -1) else found
-        else:
-            found = (np.polyadd if size.is_Add else np.polymul)(found, other)
-    return found, settled
-
-
-def _sign(line: Any) -> tuple[int, int]:
-    """The sign of a polynomial behind all of its roots, and from where on it surely has it (Cauchy's bound)."""
-    line = np.trim_zeros(line, "f")
-    if len(line) < 2:
-        return (0, 0) if not len(line) else ((line[0] > 0) - (line[0] < 0), 0)
-    return 1 if line[0] > 0 else -1, floor(max(abs(n / line[0]) for n in line[1:])) + 2
+    """Whether an amount is surely no more than a limit."""
+    return is_surely(le, expanded(amount - limit), 0)
 
 
 def expanded(size: Size) -> Size:
