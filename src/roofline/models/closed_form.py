@@ -25,6 +25,7 @@ from roofline.bounds.api import question, take_target_options, target
 from roofline.bounds.arrays import ArrayBound, asked_of_rows, column_of, unknown_at
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import BOUNDS, Formula, fastest, formula_of, of_cases, question_formula
+from roofline.bounds.crossing import put_numbers
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 from roofline.counts import FROM_ZERO
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
@@ -329,7 +330,10 @@ def _on_chips(model: Model, phase: str, on: str | Machine, options: Mapping[str,
 
     def shown(number: int, best: Formula) -> Formula:
         known = {name: int(value) for name, value in best.point.items() if name in ways[number].tried}
-        return _ways(model, phase, on, {**options, **known})[number] if known else best
+        if not known:
+            return best
+        found = _ways(model, phase, on, {**options, **known})[number]
+        return replace(found, forms={**found.forms, **_memory_of(best)})
 
     ways = _ways(model, phase, on, options)
     return fastest(ways, shown)
@@ -369,8 +373,15 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
         conditions = _enough_sequences(bound, phase, sizes["batch"], rest) if model.causal else []
         own = _over_stages(bound) if isinstance(bound, Pipelined) else {}
         form = formula_of(bound, point, from_zero=FROM_ZERO, said=said, conditions=conditions, **own)
+        if tried:  # memory is that of as many as stages, whichever number is the fastest
+            held = {name: put_numbers(size, {sizes[number]: stages}) for name, size in _memory_of(form).items()}
+            form = replace(form, forms={**form.forms, **held})
         found.append(replace(form, tried=tried))
     return found
+
+
+def _memory_of(form: Formula) -> dict[str, Any]:
+    return {name: size for name, size in form.forms.items() if name.startswith("memory")}
 
 
 def _over_stages(bound: Pipelined) -> dict[str, Any]:
