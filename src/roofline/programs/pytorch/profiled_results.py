@@ -69,6 +69,11 @@ SIGNATURES: dict[str, str] = {
     **dict.fromkeys(("layer_norm", "native_layer_norm"), "input normalized_shape weight bias"),
     **dict.fromkeys(("rms_norm", "_fused_rms_norm"), "input normalized_shape weight"),
     "native_group_norm": "input weight bias N C HxW group",
+    "native_layer_norm_backward": "grad_out input normalized_shape mean rstd weight bias output_mask",
+    "_fused_rms_norm_backward": "grad_out input normalized_shape rstd weight output_mask",
+    "native_group_norm_backward": "grad_out input mean rstd weight N C HxW group output_mask",
+    **dict.fromkeys(("native_batch_norm_backward", "batch_norm_backward"),
+                    "grad_out input weight running_mean running_var save_mean save_var update eps output_mask"),
     **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit"),
                     f"{_BATCH_NORM} training"),
     **dict.fromkeys(("addmm", "addmv", "baddbmm", "addbmm", "_addmm_activation"), "self mat1 mat2 beta"),
@@ -507,10 +512,11 @@ def _normed_in_channels(call: Call) -> Sequence[Result]:
           "batch_norm_backward")  # fmt: skip
 def _normed_backward(call: Call) -> Sequence[Result]:
     """The gradients of the input, of its scale and of its shift; the first two arguments are alike."""
-    (x,) = call.operands(1)
     scales = {"native_layer_norm_backward": (5, 6), "_fused_rms_norm_backward": (4,),
               "native_group_norm_backward": (4, 4)}.get(call.name, (2, 2))  # fmt: skip
-    return _all_like([x, *_given(call, *scales)])
+    places = (1, *scales)
+    wanted = call.get("output_mask") or [True] * len(places)
+    return _all_like(_given(call, *(place for place, made in zip(places, wanted, strict=True) if made)))
 
 
 #: Reductions that give a place or a count alone, a value and its place, or two values.
