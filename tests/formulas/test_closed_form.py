@@ -22,7 +22,7 @@ from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
 from roofline.bounds.solve import solve
 from roofline.cli import main
 from roofline.cli.trace import load_program
-from roofline.errors import InputError, SizeError, UntimedError
+from roofline.errors import InputError, RooflineError, SizeError, UntimedError
 from roofline.formulas.compiled import Compiled
 from roofline.formulas.printers import fastest_source, text
 from roofline.frozen import replace
@@ -116,6 +116,16 @@ def test_a_training_step_has_rates_as_symbols_and_equals_its_number() -> None:
     for name in BOUNDS:
         assert found.values()[name] == pytest.approx(getattr(number, name), **EQUAL)
     assert found.values()["memory"] == pytest.approx(number.memory.total, **EQUAL)
+
+
+@pytest.mark.parametrize("wrong", [{"pipeline": "two"}, {"pipeline": 2.5}, {"pipeline": [2, 4]}, {"microbatches": 0}])
+def test_a_step_over_stages_takes_their_number_in_any_spelling_and_refuses_what_is_none(wrong: dict[str, Any]) -> None:
+    where: dict[str, Any] = {"on": "h100:8", "pipeline": 2}
+    same = [step_function("llama-3-8b", **{**where, "pipeline": n})(batch=8, context=512) for n in (2, 2.0, "2")]
+    assert len({float(each["lower"]) for each in same}) == 1
+    for ask in (formula, step_function):
+        with pytest.raises(RooflineError, match=next(iter(wrong))):
+            ask("llama-3-8b", **{**where, **wrong})
 
 
 def test_a_pipelined_training_step_is_short_and_equals_its_number() -> None:

@@ -349,6 +349,12 @@ def _is_warm(on: str | Machine, options: Mapping[str, Any]) -> bool:
     return target(on, **take_target_options(dict(options))).over == WARM
 
 
+def _layout(on: str | Machine, options: Mapping[str, Any]) -> Parallelism:
+    rest = {name: value for name, value in options.items() if value is not None}
+    check_one_layout(rest)
+    return Parallelism.of_options(target(on, **take_target_options(rest)), rest)
+
+
 def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> list[Formula]:
     kind = PHASES[phase]
     rest = dict(options)
@@ -361,16 +367,17 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     point = {name: given.get(name, usual.get(name, 1)) for name in sizes}
     said = _examples(point, given)
     ways = latent_attention_ways(model, phase, {**rest, **sizes})
-    number, stages, tried = "microbatches", rest.get("pipeline") or 1, dict[str, range]()
+    layout = _layout(on, rest)
+    number, stages, tried = "microbatches", layout.pipeline, dict[str, range]()
     if stages > 1:
         said.append(OF_SLOWEST)
-        if phase == "decode" and not rest.get(number):  # at each size the fastest number of micro-batches
+        if phase == "decode" and layout.micro_batches is None:  # at each size the fastest number of micro-batches
             tried = {number: range(stages, 0, -1)}
             sizes[number] = symbol(number, exact=True)
+    conditions = _enough_sequences(layout, sizes["batch"]) if model.causal and phase == "prefill" else []
     bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
     found = []
     for bound in bounds:
-        conditions = _enough_sequences(bound, phase, sizes["batch"], rest) if model.causal else []
         own = _over_stages(bound) if isinstance(bound, Pipelined) else {}
         form = formula_of(bound, point, from_zero=FROM_ZERO, said=said, conditions=conditions, **own)
         if tried:  # memory is that of as many as stages, whichever number is the fastest
@@ -392,12 +399,11 @@ def _over_stages(bound: Pipelined) -> dict[str, Any]:
     return {"forms": forms, "definitions": short, "stages": bound.stages, "slowest": bound.any_slowest}
 
 
-def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str, Any]) -> list[ValidRange]:
+def _enough_sequences(layout: Parallelism, batch: Any) -> list[ValidRange]:
     """Fewer prompts than micro-batches that are stated are cut into chunks over the stages of a pipeline."""
-    wanted = options.get("microbatches")
-    if not isinstance(bound, Pipelined) or phase != "prefill" or wanted is None:
+    if layout.pipeline == 1 or layout.micro_batches is None:
         return []
-    least = (wanted - 1) * Parallelism.of_options(bound.machine, options).copies + 1
+    least = (layout.micro_batches - 1) * layout.copies + 1
     why = Gap("range", f"fewer sequences than {least} are cut into chunks over the stages")
     return [ValidRange(batch >= least, why)]
 
