@@ -29,7 +29,7 @@ from weakref import WeakValueDictionary
 
 from roofline.counts import typed_size
 from roofline.errors import FEWER_ROWS, InputError, OutOfMemoryError, SizeError, a_or_an, quoted
-from roofline.frozen import dataclass
+from roofline.frozen import Frozen, dataclass
 from roofline.lazy import np, sympy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -388,21 +388,6 @@ class Definitions(dict[Any, Any]):
         return self._symbols[form]
 
 
-def written_out(form: Any, definitions: Mapping[Any, Any]) -> Any:
-    """A closed form with what symbols in it stand for in their place.
-
-    >>> B, part = symbol("B"), sympy.Symbol("part", positive=True)
-    >>> written_out(2 * maximum(part, 3), {part: B + 1})
-    2*Max(3, B + 1)
-    """
-    if form in definitions:
-        return written_out(definitions[form], definitions)
-    if not definitions or form.free_symbols.isdisjoint(definitions):
-        return form
-    plain = {"evaluate": False} if isinstance(form, sympy.Max | sympy.Min | sympy.Piecewise) else {}
-    return form.func(*(written_out(part, definitions) for part in form.args), **plain)
-
-
 def is_exact(form: Any) -> bool:
     """Whether a form counts whole elements of sizes that are exact."""
     return bool(form.is_integer) and has_exact(form)
@@ -413,15 +398,25 @@ def has_exact(form: Any) -> bool:
     return any(isinstance(each, _exact_symbol()) for each in form.free_symbols)
 
 
-def in_plain_symbols(form: Any) -> Any:
-    """A closed form in symbols of which none is exact.
+def in_plain_symbols(form: Any, definitions: Mapping[Any, Any] = Frozen()) -> Any:
+    """A closed form in symbols of which none is exact, and in place of those with ``definitions`` what they stand for.
 
     >>> in_plain_symbols(2 * symbol("B", exact=True)).diff(symbol("B"))
     2
+    >>> B, part = symbol("B", exact=True), sympy.Symbol("part", positive=True)
+    >>> in_plain_symbols(2 * maximum(part, 3), {part: B + 1})
+    2*Max(3, B + 1)
     """
-    found = form.free_symbols if is_symbol(form) else ()
+    if form in definitions:
+        return in_plain_symbols(definitions[form], definitions)
+    found = form.free_symbols if is_symbol(form) else set()
     exact = {each: symbol(each.name) for each in found if isinstance(each, _exact_symbol())}
-    return form.xreplace(exact) if exact else form
+    if not definitions or not form.args:
+        return form.xreplace(exact) if exact else form
+    if not exact and found.isdisjoint(definitions):
+        return form
+    plain = {"evaluate": False} if isinstance(form, sympy.Max | sympy.Min | sympy.Piecewise) else {}
+    return form.func(*(in_plain_symbols(part, definitions) for part in form.args), **plain)
 
 
 def check(name: str, value: Any, least: int = 1) -> Size:

@@ -72,7 +72,6 @@ from roofline.sizes import (
     is_symbol,
     of_largest,
     symbol,
-    written_out,
 )
 from roofline.statements import SizeCondition, kind_of
 
@@ -236,26 +235,22 @@ class Formula(Answer):
         >>> found.upper.subs(symbol("B"), 64), found.upper.diff(symbol("B"))
         (258/W_hbm + 128/P_bf16_cuda, 4/W_hbm + 2/P_bf16_cuda)
         """
-        return self._in_sizes(self.bound_form("lower"))
+        return in_plain_symbols(self.bound_form("lower"), self.definitions)
 
     @property
     def op_by_op(self) -> Any:
         """The bound if each operation overlaps within itself, as an expression."""
-        return self._in_sizes(self.bound_form("op_by_op"))
+        return in_plain_symbols(self.bound_form("op_by_op"), self.definitions)
 
     @property
     def upper(self) -> Any:
         """The bound if nothing overlaps, as an expression."""
-        return self._in_sizes(self.bound_form("upper"))
+        return in_plain_symbols(self.bound_form("upper"), self.definitions)
 
     @property
     def times(self) -> Mapping[str, Any]:
         """The time of each resource."""
         return {name: in_plain_symbols(time) for name, time in self.in_letters().items()}
-
-    def _in_sizes(self, form: Any) -> Any:
-        plain = {size: symbol(name) for name, size in self.letters.items() if size != symbol(name)}
-        return written_out(form, {**self.definitions, **plain}) if self.definitions else in_plain_symbols(form)
 
     def in_letters(self) -> dict[str, Any]:
         """The time of each resource in :attr:`letters`."""
