@@ -269,6 +269,18 @@ def test_what_strides_and_windows_with_gaps_reach_of_an_open_length(program):
         assert _at(opened, {"S": size}) == closed
 
 
+@pytest.mark.parametrize("program", [
+    lambda x: F.max_pool1d(x, 3, 4, 1), lambda x: F.max_pool1d(F.max_pool1d(x, 2, 3, 1), 2, 3, 1),
+    lambda x: F.conv1d(x, x.new_ones(3, 2, 2), stride=5, padding=1),
+], ids=["pool", "pool of a pool", "convolution"])  # fmt: skip
+def test_windows_with_gaps_and_padding_reach_what_they_do_at_a_fixed_length(program):
+    """At the least lengths some taps lie in the padding alone."""
+    opened = trace(program, "fp32[1, 2, S]").bytes("minimal")
+    for size in (5, 8, 13, 31, 64):
+        closed = trace(program, "fp32[1, 2, S]", sizes={"S": size}).bytes("minimal")
+        assert _at(opened, {"S": size}) == closed
+
+
 def test_channels_and_windows_along_an_open_length():
     """Halves of the channels lie apart whatever the length is; pooling along it is that of an image of one row."""
 

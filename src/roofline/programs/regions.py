@@ -662,12 +662,14 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     row = expanded(prod(shape[1:]))
     if not row:
         return []
-    whole = _whole_quotient(start, row) if is_symbol(row) else None
-    first, inside = divmod(start, row) if whole is None else (whole, 0)
     outer = [step for step in steps if step[1] % row == 0]
     inner = tuple(step for step in steps if step[1] % row)
-    reached = inside + sum((n - 1) * stride for n, stride in inner)
-    if len(outer) < 2 and (is_less(reached, row) or reached < row):
+    reach = sum((n - 1) * stride for n, stride in inner)
+    whole = None
+    if is_symbol(row):  # where the last is in the first row, all are, or there is none
+        whole = 0 if is_less(start + reach, row) else _whole_quotient(start, row)
+    first, inside = divmod(start, row) if whole is None else (whole, expanded(start - whole * row))
+    if len(outer) < 2 and (is_less(inside + reach, row) or inside + reach < row):
         n, stride = outer[0] if outer else (1, row)
         rest = _laid(inside, inner, shape[1:])
         return None if rest is None else [(edge(first, n, stride // row), *box) for box in rest]
@@ -704,11 +706,13 @@ def is_less(amount: Size, limit: Size) -> bool:
     >>> S = symbol("S")
     >>> is_less(2 * sympy.floor(S / 2), S + 1), is_less(3 * sympy.Min(S, 8), 3 * S + 1), is_less(S - sympy.Min(S, 8), 1)
     (True, True, False)
+    >>> is_less(sympy.Max(1, sympy.floor(S / 2)), S + 1), is_less(sympy.Max(S, 8), S + 1)                  # every term
+    (True, False)
     """
-    for least in amount.atoms(sympy.Min, sympy.floor) if is_symbol(amount) else ():
-        more = sympy.Dummy(nonnegative=True)
-        grown = expanded(amount).xreplace({least: more})
-        if grown.diff(more).is_nonnegative and any(is_less(grown.subs(more, each), limit) for each in least.args):
+    for part in amount.atoms(sympy.Min, sympy.Max, sympy.floor) if is_symbol(amount) else ():
+        more, suffices = sympy.Dummy(nonnegative=True), all if isinstance(part, sympy.Max) else any
+        grown = expanded(amount).xreplace({part: more})
+        if grown.diff(more).is_nonnegative and suffices(is_less(grown.subs(more, each), limit) for each in part.args):
             return True
     return is_surely(lt, expanded(amount - limit), 0)  # as floor(x) < floor(x) + 1 is not decided
 
