@@ -281,6 +281,17 @@ def test_windows_with_gaps_and_padding_reach_what_they_do_at_a_fixed_length(prog
         assert _at(opened, {"S": size}) == closed
 
 
+@pytest.mark.parametrize(("program", "image"), [
+    (lambda x: F.avg_pool2d(x, 3, 4, 1), "fp32[1, 2, S, S]"), (lambda x: F.avg_pool2d(x, 3, 4, 1), "fp32[1, 2, 9, S]"),
+    (lambda x: F.avg_pool2d(x, 2, 3), "fp32[1, 2, S, S]"),
+    (lambda x: F.conv2d(x, x.new_ones(3, 2, 3, 3), stride=4, padding=1), "fp32[1, 2, S, S]"),
+], ids=["square", "rows", "no padding", "convolution"])  # fmt: skip
+def test_windows_with_gaps_over_rows_of_an_open_length(program, image):
+    opened = trace(program, image).bytes("minimal")
+    for size in (5, 8, 13, 31, 64):
+        assert _at(opened, {"S": size}) == trace(program, image, sizes={"S": size}).bytes("minimal")
+
+
 def test_channels_and_windows_along_an_open_length():
     """Halves of the channels lie apart whatever the length is; pooling along it is that of an image of one row."""
 

@@ -662,17 +662,21 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     row = expanded(prod(shape[1:]))
     if not row:
         return []
-    outer = [step for step in steps if step[1] % row == 0]
-    inner = tuple(step for step in steps if step[1] % row)
+    ratios = [_whole_quotient(stride, row) for _, stride in steps]
+    outer = [(n, ratio) for (n, _), ratio in zip(steps, ratios, strict=True) if ratio is not None]
+    inner = tuple(step for step, ratio in zip(steps, ratios, strict=True) if ratio is None)
     reach = sum((n - 1) * stride for n, stride in inner)
-    whole = None
-    if is_symbol(row):  # where the last is in the first row, all are, or there is none
-        whole = 0 if is_less(start + reach, row) else _whole_quotient(start, row)
-    first, inside = divmod(start, row) if whole is None else (whole, expanded(start - whole * row))
+    wholes = (0, sympy.div(start, row, auto=False)[0]) if is_symbol(row) else ()
+    for first in wholes:  # where the last is in the same row, all are, or there is none
+        inside = expanded(start - first * row)
+        if is_zero(inside) or (is_less(inside + reach, row) and (first == 0 or is_at_most(0, inside))):
+            break
+    else:
+        first, inside = divmod(start, row)
     if len(outer) < 2 and (is_less(inside + reach, row) or inside + reach < row):
-        n, stride = outer[0] if outer else (1, row)
+        n, apart = outer[0] if outer else (1, 1)
         rest = _laid(inside, inner, shape[1:])
-        return None if rest is None else [(edge(first, n, stride // row), *box) for box in rest]
+        return None if rest is None else [(edge(first, n, apart), *box) for box in rest]
     (n, stride), others = steps[0], steps[1:]
     parts: list[tuple[int, tuple[tuple[int, int], ...]]] = []
     if (
@@ -745,16 +749,14 @@ def _grid_of(places: Sequence[Stretches], others: Sequence[Stretches] = ()) -> t
     strides: list[Any] = []
     for stride in sorted({stride for each in places for _, stride in each.steps}, key=at_typical_size, reverse=True):
         shared = stride
-        if strides and type(stride) is int:  # every second row of three, third element of a row: rows, elements
-            far = expanded(strides[-1])
-            shared = gcd(int(far.primitive()[0]) if is_symbol(far) else far, stride)
+        if strides:  # every second row of three, third element of a row: rows, elements
+            far = strides[-1]
+            shared = expanded(sympy.gcd(far, stride)) if is_symbol(far + stride) else gcd(far, stride)
         if not strides or shared != strides[-1]:
             strides.append(shared)
-    if any(far % near != 0 for far, near in pairwise(strides)):
-        return strides, ()
+    wholes = [_whole_quotient(far, near) for far, near in pairwise(strides)]
     last = maximum(*(each.last for each in (*places, *others)))
-    wholes = [(_whole_quotient(far, near), far // near) for far, near in pairwise(strides)]
-    return strides, (last // strides[0] + 1, *(ratio if whole is None else whole for whole, ratio in wholes))
+    return strides, () if None in wholes else (last // strides[0] + 1, *wholes)
 
 
 def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches] | None:
