@@ -342,9 +342,8 @@ def batch_norm(call: Call) -> Priced:
 def norm_backward(call: Call) -> Priced:
     """The gradients of a norm; with stored statistics, its eighth argument, there are none of the batch to read."""
     is_stored = call.name in ("native_batch_norm_backward", "batch_norm_backward") and call.args[7] is False
-    spare = [each.tensor for each in call.args[5:7] if isinstance(each, TensorOperand)] if is_stored else []
-    if call.name == "native_layer_norm_backward":  # of the shift only the shape is needed
-        spare = [each.tensor for each in call.args[6:7] if isinstance(each, TensorOperand)]
+    has_spare = is_stored or call.name == "native_layer_norm_backward"  # of the shift only the shape is needed
+    spare = [each.tensor for each in operands_in(call.args[5 if is_stored else 6 : 7])] if has_spare else []
     compute = arithmetic([*call.reads[:1], *call.writes])
     reads = tuple(tensor for tensor in call.reads if tensor not in spare)
     (grad,) = call.operands(0)
