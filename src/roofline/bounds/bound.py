@@ -62,7 +62,6 @@ from roofline.sizes import (
     is_symbol,
     is_zero,
     maximum,
-    product,
     read_only,
     sums_by_name,
 )
@@ -447,7 +446,7 @@ class Bound(Measurable, Comparable):
         if self.is_rate_only:
             raise InputError("a cost is of an amount of work", hint="give FLOPs and bytes, not an intensity")
         (watts, upper), dollars = power_asked(self.machine, power), hourly_price(self.machine, price)
-        chips = product((*self.machine.shape, self.machine.slices)) * self.machine.pooled
+        chips = self.machine.chips * self.machine.pooled
 
         def cost(form: str, time: Size) -> MillionCost:
             found = token_cost(time=time, tokens=1, chips=chips, price=dollars, power=watts)

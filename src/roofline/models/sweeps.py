@@ -746,7 +746,7 @@ class StepTable(BlockTable):
         """The chips of a choice: those of the target, or as many as its layout takes of a kind of chip."""
         machine = self._machine(choice)
         if machine.shape or self.phase == "train":
-            return prod((*machine.shape, machine.slices))
+            return int(machine.chips)
         asked = self._asked(choice)
         return chips_in_all(machine, asked)
 

@@ -158,7 +158,7 @@ a divisor of 8: 1, 2, 4, 8
         given = {name: _number(name, size) for name, size in every.items() if size is not None}
         of_copy = {name: size for name, size in given.items() if name != "data"}
         one, taken = math.prod(of_copy.values()), math.prod(given.values())
-        have = math.prod(machine.shape) * machine.slices if machine.shape else None
+        have = machine.chips if machine.shape else None
         left: Size = 1
         if len(given) == len(every):
             if have is not None and taken != have:
@@ -384,7 +384,7 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
     if not wanted:
         return machine
     chips = math.prod(wanted.values())
-    have = math.prod(machine.shape) * machine.slices
+    have = machine.chips
     if machine.shape and have != chips:
         made = " · ".join(f"{name} {size}" for name, size in wanted.items())
         wrong = f"{made} is {chips} chips, and {machine.target} has {have}"

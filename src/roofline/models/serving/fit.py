@@ -57,7 +57,6 @@ from roofline.models.serving.step import with_host_layers
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, assumes, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import product
 from roofline.statements import Assumption
 
 #: Narrower formats to try, for weights and for keys and values.
@@ -624,7 +623,7 @@ def fewest(
         laid = {"expert": int(expert), **laid}
     is_least = not laid and split is not None and wanted.shape and split.machine.shape == wanted.shape
     own = split if is_least else _own(described, wanted, demand, laid, bool(expert))
-    chips = wanted.pooled if wanted.pooled > 1 else product(wanted.shape) * wanted.slices
+    chips = wanted.pooled if wanted.pooled > 1 else wanted.chips
     given = None
     if chips > 1:
         room = demand.most_sequences(described, chips * capacity) if is_kept else None
@@ -649,7 +648,7 @@ def fewest(
 def _in_host(model: Model, wanted: Machine, demand: Demand) -> int | None:
     """The fewest layers for the host's memory where the rest is split over all chips of a target."""
     with suppress(RooflineError):
-        ways = Parallelism.on(wanted, tensor=product(wanted.shape) * wanted.slices)
+        ways = Parallelism.on(wanted, tensor=wanted.chips)
         return _host_layers(wanted, layouts.lay_out(model, wanted, ways, demand).local, demand)
     return None
 
@@ -663,9 +662,8 @@ def _own(model: Model, wanted: Machine, demand: Demand, laid: Mapping[str, Any],
         ways = Parallelism.of_options(wanted, laid)
         sized = wanted if wanted.shape else with_chips(wanted, ways.chips) or wanted
         return None if ways.pipeline > 1 else layouts.lay_out(model, sized, ways, demand)
-    chips = product(wanted.shape) * wanted.slices
-    for asked in (demand, replace(demand, tokens=0)) if chips > 1 else ():
+    for asked in (demand, replace(demand, tokens=0)) if wanted.chips > 1 else ():
         found = layouts.most_room(model, wanted, asked, experts=experts)
         if found is not None:
             return replace(found, demand=demand)
-    return PlacedModel(wanted, ONE_CHIP, model, demand, layouts.memory_capacity(wanted) * chips)
+    return PlacedModel(wanted, ONE_CHIP, model, demand, layouts.memory_capacity(wanted) * wanted.chips)

@@ -36,7 +36,6 @@ from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.step import needs
 from roofline.signatures import either
-from roofline.sizes import product
 
 #: Chips over which a model is laid at most.
 MOST_CHIPS = 1024
@@ -133,7 +132,7 @@ class PlacedModel:
     def chips(self) -> int:
         """Chips in all, those of a pool as well."""
         machine = self.machine
-        return int(product(machine.shape) * machine.slices if machine.shape else self.ways.chips * machine.pooled)
+        return int(machine.chips if machine.shape else self.ways.chips * machine.pooled)
 
     @property
     def target(self) -> str:
@@ -210,7 +209,7 @@ def most_room(
     """
     capacity, best = memory_capacity(machine), None
     weights = demand.footprint(model, batch=0).parts["weights"]
-    for ways in _every_layout(model, product(machine.shape) * machine.slices, experts):
+    for ways in _every_layout(model, machine.chips, experts):
         if weights > capacity * max(ways["tensor"], ways["expert"]):
             continue
         try:

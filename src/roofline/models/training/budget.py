@@ -57,7 +57,7 @@ from roofline.models.training.stage import Formats, check_trained, kept_bytes
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
 from roofline.signatures import either, spelled, takes
-from roofline.sizes import LARGEST, check, product
+from roofline.sizes import LARGEST, check
 from roofline.work import Key
 
 HOUR = 3600.0
@@ -280,7 +280,7 @@ def budget(
     if mfu is not None and again and mfu > 0.75:
         wrong = f"an MFU of {format_percent(mfu)} with a forward pass run again"
         raise InputError(wrong, hint="at most 75%: 6 of 8 FLOPs")
-    shaped = product(machine.shape) * machine.slices if machine.shape else None
+    shaped = machine.chips if machine.shape else None
     if chips is not None and shaped is not None and chips != shaped:
         raise InputError(f"chips={chips}, and {machine.target} has {shaped}", hint="leave one of them out")
     used = described.active_parameters
@@ -500,7 +500,7 @@ def training_memory(
     parts["activations"] = kept
     if machine is None:
         return TrainingMemory(int(count), parts, on_chips=chips)
-    shaped = product(machine.shape) * machine.slices if machine.shape else None
+    shaped = machine.chips if machine.shape else None
     one = single_chip(machine)
     capacity = memory_capacity(one)
     needed = max(1, math.ceil(sum(parts.values()) / capacity))
