@@ -35,9 +35,12 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
+from roofline.hardware.machine import Machine
 from roofline.models.blocks.collectives import Algorithm, collective_operation, send_to_both_sides
 from roofline.models.description import Layer, Model, block_parameters
+from roofline.models.operation_builder import ForwardPass
 from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.schedules import Schedule
 from roofline.models.parallelism.splitting import balance_layers as even
 from roofline.models.training.passes import (
     GradientFormat,
@@ -281,50 +284,68 @@ class WeightCollective(NamedTuple):
     parts: Size = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StepPlan:
-    """How a step is done, alike on every stage: formats and policies, microbatches, and the axes chips stand on.
+class StepPlan(NamedTuple):
+    """How a step is done, alike on every stage: the model, one chip's part of it, chips and sizes, formats, policies.
 
-    ``steady`` says that as much waits for its backward pass however many chips share the batch; ``saved`` is the format
-    that activations wait in, where it is not their own; ``algorithm`` chooses that of each collective, ``share`` is how
-    many sequences a copy has on average. ``frozen`` are the bytes of weights that are not trained, where adapters are
-    in their place. ``spread`` are the axes that experts are spread over. Between layers ``alike`` chips have the same
-    hidden state.
+    ``asked`` is the question. ``total`` are the tokens of the step, ``length`` those of a sequence, ``share`` is how
+    many sequences a copy has on average. ``algorithm`` chooses that of each collective. ``frozen`` are the bytes of
+    weights that are not trained, where adapters are in their place.
     """
 
-    policy: Recomputation
-    formats: Formats
-    zero: int
+    asked: Any
+    model: Model
+    local: Model
+    machine: Machine
+    layout: Parallelism
+    total: Size
+    length: Size
+    share: Size
     microbatches: Size
-    chunks: int
-    mesh: Any
-    stream: Tensor
-    steady: bool = False
-    saved: str | None = None
-    algorithm: Algorithm = None
-    share: Size | None = None
-    frozen: Size | None = None
-    spread: tuple[str, ...] = ()
-    alike: int = 1
+    step: ForwardPass
+    policy: Recomputation
+    order: Schedule
+    formats: Formats
+    algorithm: Algorithm
+    frozen: Size | None
+
+    @property
+    def saved(self) -> str | None:
+        """The format that activations wait in, where it is not their own."""
+        return None if self.asked.saved_activations is None else dtypes.get(self.asked.saved_activations).name
+
+    @property
+    def alike(self) -> int:
+        """Chips that have the same hidden state between layers."""
+        return 1 if self.layout.sequence else self.layout.tensor
+
+    @property
+    def stream(self) -> Tensor:
+        """The hidden state between two layers, as one chip holds it."""
+        tokens = exact_div(self.step.tokens, exact_div(self.layout.tensor, self.alike))
+        return Tensor("hidden state", (tokens, self.local.hidden), self.step.activations)
+
+    @property
+    def steady(self) -> bool:
+        """Whether as much waits for its backward pass however many chips share the batch."""
+        return self.layout.pipeline > 1 and self.asked.microbatches is None and self.order.bounded
 
     def axes(self, *names: str) -> tuple[Any, ...]:
         """The mesh axes of these names that there are."""
-        return tuple(axis for axis in self.mesh or () if axis.name in names)
+        return tuple(axis for axis in self.machine.mesh or () if axis.name in names)
 
     def whole(self, waiting: Size) -> Size:
         """Whole sequences in so many microbatches of the copy with the most, over those there are on average.
 
-        >>> StepPlan(None, None, 0, 4, 1, None, None, share=7.629).whole(1) * 7.629 / 4
+        >>> StepPlan(*[None] * 7, 7.629, 4, *[None] * 6).whole(1) * 7.629 / 4
         2.0
         """
-        if self.share is None:
-            return 1
         most = ceil_div(waiting * ceil_div(self.share, 1), self.microbatches)
         return exact_div(most * self.microbatches, waiting * self.share)
 
     def sharing(self, experts: bool = False) -> tuple[Any, ...]:
         """The mesh axes whose chips share one copy of the weights: of the same experts, or of all others."""
-        return self.axes(*(name for name in SHARING if not (experts and name in self.spread)))
+        spread = self.layout.expert_axes if experts and self.layout.expert > 1 else ()
+        return self.axes(*(name for name in SHARING if name not in spread))
 
     def shards(self, experts: bool = False) -> Size:
         """Chips that share one copy of the weights: of the same experts, or of all others."""
@@ -430,24 +451,18 @@ def held_by_several(model: Model, stages: Sequence[Sequence[int]]) -> list[Size]
     return found
 
 
-def added_up_by_tensor_chips(
-    whole: Model,
-    local: Model,
-    held: Sequence[int],
-    ends: tuple[bool, bool],
-    ways: Parallelism,
-    tokens: Size,
-    rank: Size,
-) -> dict[int, Size]:
+def added_up_by_tensor_chips(plan: StepPlan, held: Sequence[int], ends: tuple[bool, bool]) -> dict[int, Size]:
     """For so many tensor-parallel chips as hold the same weights, parameters whose gradients these chips add up.
 
     Each has a part of the gradients of what makes keys, values and latents, by its own heads, and under sequence
     parallelism of what chips run on their own tokens. Of few tokens they exchange what the matrices make instead.
-    Of adapters of a ``rank`` these are the halves that every chip holds, beside matrices that chips split and those
+    Of adapters these are the halves that every chip holds, beside matrices that chips split and those
     that make what all heads read.
     """
     found: dict[int, Size] = {}
     seen: set[tuple[str, str]] = set()
+    whole, local, ways = plan.model, plan.local, plan.layout
+    tokens, rank = plan.step.tokens * plan.microbatches, plan.step.rank
     every = [(whole.layers[number], local.layers[number]) for number in held]
     every += [(Layer(whole.before), Layer(local.before))] if ends[0] else []
     every += [(Layer((*whole.after, *whole.final)), Layer((*local.after, *local.final)))] if ends[1] else []
@@ -484,7 +499,8 @@ def passes(
     """
     forward = [*ops, *([loss(ops[-1].writes[0])] if ends[1] else [])]
     trained = None if plan.frozen is None else adapters(ops)
-    back = backward(ops, plan.policy, GradientFormat(plan.formats.gradients, plan.mesh, plan.algorithm, trained))
+    gradients = GradientFormat(plan.formats.gradients, plan.machine.mesh, plan.algorithm, trained)
+    back = backward(ops, plan.policy, gradients)
     for_weights = [op for op in back if op.role == "weight gradient"]
     for_inputs = [op for op in back if op.role != "weight gradient"]
     each, once = _shared(plan, ops, trained)
@@ -498,16 +514,16 @@ def passes(
     shards = (plan.shards(), plan.shards(experts=True))
     if trained is not None:
         parameters = sum(count * repeat for count, repeat in layer_weights(ops, trained=trained).values()), 0
-    parts = [plan.formats.states(n, ways, plan.zero) for n, ways in zip(parameters, shards, strict=True)]
+    parts = [plan.formats.states(n, ways, plan.asked.zero) for n, ways in zip(parameters, shards, strict=True)]
     states = {name: parts[0][name] + parts[1][name] for name in parts[0]}
     if plan.frozen is not None:
         experts = sum(size * times for size, times in layer_weights(ops, experts=True, in_bytes=True).values())
         held = zip((plan.frozen - experts, experts), shards, strict=True)
-        states["weights"] += sum(exact_div(size, ways if plan.zero == 3 else 1) for size, ways in held)
-    looked_after = sum(exact_div(n, ways if plan.zero else 1) for n, ways in zip(parameters, shards, strict=True))
+        states["weights"] += sum(exact_div(size, ways if plan.asked.zero == 3 else 1) for size, ways in held)
+    looked_after = sum(exact_div(n, ways if plan.asked.zero else 1) for n, ways in zip(parameters, shards, strict=True))
     update = _update(plan, looked_after, states["optimizer"])
     passing = max(count for count, _ in _gathered(plan, ops, None).values())
-    gathered = passing if plan.zero == 3 and plan.sharing() else 0
+    gathered = passing if plan.asked.zero == 3 and plan.sharing() else 0
     renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops, trained)
     renewed = 0 if plan.policy.name in ("none", "selective") else renewed * plan.whole(1)
     activations = kept(ops, plan.policy, plan.stream, plan.saved, trained) * waiting * plan.whole(waiting)
@@ -515,7 +531,7 @@ def passes(
         tuple(forward), tuple(for_inputs), tuple(for_weights), (*once, update),
         {**states, "activations": activations, "a layer at work": gathered + renewed},
         gathered
-        + sum(states[name] for name, stage in SHARED_FROM.items() if plan.zero < stage)
+        + sum(states[name] for name, stage in SHARED_FROM.items() if plan.asked.zero < stage)
         + (activations + renewed if plan.steady else 0),
     )  # fmt: skip
 
@@ -535,9 +551,9 @@ def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
     axes = plan.axes("pipeline")
     if not axes:
         return [], []
-    pieces = plan.chunks - ends[1], plan.chunks - ends[0]
+    pieces = plan.asked.chunks - ends[1], plan.asked.chunks - ends[0]
     nbytes = exact_div(plan.stream.traffic_bytes, plan.alike)
-    sent = send_to_both_sides(axes[0], pieces, plan.chunks, nbytes, plan.stream, plan.algorithm)
+    sent = send_to_both_sides(axes[0], pieces, plan.asked.chunks, nbytes, plan.stream, plan.algorithm)
     named = zip(("hidden state sent on", "its gradient sent back"), sent, strict=True)
     ahead, behind = ([replace(op, name=name, where=f"pipeline: {name}")] if op.repeat else [] for name, op in named)
     return ahead, behind
@@ -585,7 +601,7 @@ def _shared(plan: StepPlan, ops: Sequence[Op], trained: frozenset[str] | None) -
 
 def _calls(plan: StepPlan, sharing: Any) -> Iterator[WeightCollective]:
     """What chips that share weights tell each other."""
-    zero, weights, copying = plan.zero, plan.formats.weights, plan.axes("data")
+    zero, weights, copying = plan.asked.zero, plan.formats.weights, plan.axes("data")
     of_gradients = {"dtype": plan.formats.gradients, "phase": "backward", "role": "weight gradient"}
     if sharing and zero == 3:
         for phase in ("forward", "backward"):

@@ -30,7 +30,7 @@ from roofline.bounds.bound import Bound, one_after_another
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.errors import InputError, LayoutError, SizeError
-from roofline.frozen import NamedTuple, replace
+from roofline.frozen import replace
 from roofline.hardware.figures import chip_power, hourly_price, is_tdp
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
@@ -63,7 +63,7 @@ from roofline.quantity import Figure, figure, format_amount, parse
 from roofline.signatures import call, renamed, spelled, takes
 from roofline.sizes import Size, check, exact_div, is_array, is_one, is_symbol, maximum, sums_by_name
 from roofline.statements import Assumption, Gap, assume, missing
-from roofline.work import Key, Op, Tensor
+from roofline.work import Key, Op
 
 
 def laid_out(asked: TrainingQuestion) -> Parallelism:
@@ -157,33 +157,32 @@ class TrainingQuestion:
     def answer(self) -> Training:
         """Work the step out."""
         took = None if self.measured is None else parse(self.measured, "s")
-        laid = _LaidOutStep.of(self, took)
-        plan, order, model = laid.plan, laid.order, laid.model
-        peak = rate(laid.machine, Key("flops", "matrix", dtypes.get(model.dtype).arithmetic))
+        plan = _planned(self, took)
+        model, machine, layout = plan.model, plan.machine, plan.layout
+        peak = rate(machine, Key("flops", "matrix", dtypes.get(model.dtype).arithmetic))
         if peak is None:
-            wrong = f"{laid.machine.name} has no peak for {model.dtype}"
+            wrong = f"{machine.name} has no peak for {model.dtype}"
             raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
-        case, alike = laid.case(), dict[Any, Bound]()
-        kinds, as_one = list(_kinds(laid)), laid.as_one()
+        case, alike = _case(plan), dict[Any, Bound]()
+        kinds, as_one = list(_kinds(plan)), _as_one(plan)
         work = {} if as_one is None else {held: found for _, held, found in _kinds(as_one)}
         stages = tuple(
-            _stage(numbers, held, found, work.get(held), plan, case, self.symbolic, alike)
-            for numbers, held, found in kinds
+            _stage(numbers, held, found, work.get(held), plan, case, alike) for numbers, held, found in kinds
         )
         short = sizes.Definitions()
         shorten: Any = short if self.symbolic else lambda name, form: form
         passes = [(found, work.get(held)) for _, held, found in kinds]
-        lower, op_by_op, upper = _times(stages, passes, case, plan, order, self.pipeline, self.symbolic, shorten)
-        batch = exact_div(laid.total, laid.length)
-        whole = replace(laid.step, batch=batch, group=None, context=1, ring=False, unfused=False)
-        ops, chips = forward(forward_pass(model, whole, self.frozen)), laid.layout.chips
-        watts = chip_power(laid.machine, self.power)
-        price = hourly_price(laid.machine, self.price)
+        lower, op_by_op, upper = _times(stages, passes, case, plan, shorten)
+        batch = exact_div(plan.total, plan.length)
+        whole = replace(plan.step, batch=batch, group=None, context=1, ring=False, unfused=False)
+        ops = forward(forward_pass(model, whole, self.frozen))
+        watts = chip_power(machine, self.power)
+        price = hourly_price(machine, self.price)
         found = Training(
-            model, stages, laid.layout, laid.total, laid.length, plan.microbatches, order.name, plan.policy.name,
+            model, stages, layout, plan.total, plan.length, plan.microbatches, plan.order.name, plan.policy.name,
             model_flops=_model_flops(ops, self.lora),
-            flops=sum(s.bound.flops * len(s.numbers) for s in stages) * chips / self.pipeline,
-            six=_usual_flops(model, ops, self.lora) * laid.total,
+            flops=sum(s.bound.flops * len(s.numbers) for s in stages) * layout.chips / self.pipeline,
+            six=_usual_flops(model, ops, self.lora) * plan.total,
             peak=float(peak.value), lower=lower, op_by_op=op_by_op, upper=upper, stated=self.mfu, measured=took,
             tokens=self.tokens, price=price, power=watts,
             question=self, definitions=short,
@@ -196,9 +195,9 @@ class TrainingQuestion:
     @property
     def fits(self) -> Any:
         """Whether a step without a pipeline fits the memory, without its times; None where that is not known."""
-        laid = _LaidOutStep.of(self, None)
-        ((_, _, found),) = _kinds(laid)
-        footprint = replace(laid.case(), memory=found.memory).footprint()
+        plan = _planned(self, None)
+        ((_, _, found),) = _kinds(plan)
+        footprint = replace(_case(plan), memory=found.memory).footprint()
         return None if footprint is None else footprint.fits
 
 
@@ -214,89 +213,65 @@ def _split(model: Model, copy: Parallelism, notes: tuple[str, ...], machine: Mac
     return split_by_layout(model, copy, machine)
 
 
-class _LaidOutStep(NamedTuple):
-    """A step on its chips: the model, one chip's part of it, the machine with its mesh, sizes, what each stage does."""
+def _planned(asked: TrainingQuestion, took: float | None) -> StepPlan:
+    """How a step is done, from what was asked; ``took`` are the seconds that it took in reality."""
+    model, (chosen, order) = asked.model, _checked(asked)
+    refuse_encoder(model, "training")
+    if took is not None and asked.mfu is not None:
+        raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
+    machine, copy = target(asked.on, **asked.target), laid_out(asked)
+    layout = over_chips(copy, machine, asked)
+    machine = name_axes(machine, layout.axes)
+    rank = _rank(asked, layout)
+    chosen_format = dtypes.get(asked.weights or model.dtype).name
+    stored = chosen_format if not rank else model.dtype
+    gradients = dtypes.get(asked.gradients or stored).name
+    formats = Formats(stored, gradients, asked.moments, asked.master, asked.optimizer)
+    model = _stored_in(model, stored)
+    length = check("sequence", model.usual_length if asked.sequence is None else asked.sequence)
+    total = check("batch_tokens", asked.batch_tokens)
+    given = {"batch_tokens": total, "sequence": length, "microbatches": asked.microbatches}
+    listed = {name: each for name, each in given.items() if is_array(each)}
+    refuse_more(math.prod(sizes.common_shape(listed)), listed)
+    if took is not None and any(is_array(size) or is_symbol(size) for size in given.values()):
+        hint = "give batch_tokens, sequence and microbatches one number each"
+        raise InputError("a measured time is of one step", hint=hint)
+    local = _split(model, copy, copy.notes, machine) if copy.chips > 1 else model
+    share = exact_div(exact_div(total, length), layout.parts)
+    parts: Size = 1 if asked.pipeline == 1 else order.one_a_sequence(share, asked.pipeline)
+    parts = parts if asked.microbatches is None else check("microbatches", asked.microbatches)
+    check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
+    step = replace(_forward_pass(asked, model, exact_div(share, parts), length, layout), rank=rank)
+    return StepPlan(
+        asked, model, local, machine, layout, total, length, share, parts, step, chosen, order, formats,
+        Chooser(asked.algorithm, machine), local.weight_bytes(chosen_format) if rank else None,
+    )  # fmt: skip
 
-    asked: TrainingQuestion
-    model: Model
-    local: Model
-    machine: Machine
-    layout: Parallelism
-    total: Size
-    length: Size
-    share: Size
-    step: ForwardPass
-    plan: StepPlan
-    order: Schedule
 
-    @classmethod
-    def of(cls, asked: TrainingQuestion, took: float | None) -> _LaidOutStep:
-        model, (chosen, order) = asked.model, _checked(asked)
-        refuse_encoder(model, "training")
-        if took is not None and asked.mfu is not None:
-            raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
-        machine, copy = target(asked.on, **asked.target), laid_out(asked)
-        layout = over_chips(copy, machine, asked)
-        machine = name_axes(machine, layout.axes)
-        rank = _rank(asked, layout)
-        chosen_format = dtypes.get(asked.weights or model.dtype).name
-        stored = chosen_format if not rank else model.dtype
-        gradients = dtypes.get(asked.gradients or stored).name
-        formats = Formats(stored, gradients, asked.moments, asked.master, asked.optimizer)
-        model = _stored_in(model, stored)
-        length = check("sequence", model.usual_length if asked.sequence is None else asked.sequence)
-        total = check("batch_tokens", asked.batch_tokens)
-        given = {"batch_tokens": total, "sequence": length, "microbatches": asked.microbatches}
-        listed = {name: each for name, each in given.items() if is_array(each)}
-        refuse_more(math.prod(sizes.common_shape(listed)), listed)
-        if took is not None and any(is_array(size) or is_symbol(size) for size in given.values()):
-            hint = "give batch_tokens, sequence and microbatches one number each"
-            raise InputError("a measured time is of one step", hint=hint)
-        local = _split(model, copy, copy.notes, machine) if copy.chips > 1 else model
-        share = exact_div(exact_div(total, length), layout.parts)
-        parts: Size = 1 if asked.pipeline == 1 else order.one_a_sequence(share, asked.pipeline)
-        parts = parts if asked.microbatches is None else check("microbatches", asked.microbatches)
-        check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
-        step = replace(_forward_pass(asked, model, exact_div(share, parts), length, layout), rank=rank)
-        # the hidden state between two layers, as one chip holds it
-        alike = 1 if asked.sequence_parallel else asked.tensor
-        tokens = exact_div(step.tokens, exact_div(asked.tensor, alike))
-        stream = Tensor("hidden state", (tokens, local.hidden), step.activations)
-        steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
-        saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
-        plan = StepPlan(
-            chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, saved,
-            Chooser(asked.algorithm, machine), share, local.weight_bytes(chosen_format) if rank else None,
-            layout.expert_axes if layout.expert > 1 else (), alike,
-        )  # fmt: skip
-        return cls(asked, model, local, machine, layout, total, length, share, step, plan, order)
+def _as_one(plan: StepPlan) -> StepPlan | None:
+    """The step in one microbatch, whose work no number of them is less than; None where their number is stated."""
+    if plan.asked.microbatches is not None or plan.asked.pipeline == 1:
+        return None
+    step = _forward_pass(plan.asked, plan.model, plan.share, plan.length, plan.layout)
+    return plan._replace(step=replace(step, rank=plan.step.rank), microbatches=1)
 
-    def as_one(self) -> _LaidOutStep | None:
-        """The step in one microbatch, whose work no number of them is less than; None where their number is stated."""
-        if self.asked.microbatches is not None or self.asked.pipeline == 1:
-            return None
-        step = _forward_pass(self.asked, self.model, self.share, self.length, self.layout)
-        (tokens, width), parts = self.plan.stream.dims, self.plan.microbatches
-        stream = replace(self.plan.stream, dims=(tokens * parts, width))
-        plan = dataclasses.replace(self.plan, microbatches=1, stream=stream)
-        return self._replace(step=replace(step, rank=self.step.rank), plan=plan)
 
-    def case(self) -> Case:
-        """What all stages have in common; each adds its operations and its memory."""
-        conventions, plan = self.asked.conventions, self.plan
-        vision = "the vision tower is not in it: the language part is trained"
-        gaps = [*missing("field", self.local.gaps), *([Gap("model", vision)] if self.model.vision else [])]
-        more = {name: size for name, size in self.layout.axes.items() if not is_one(size)}
-        return Case(
-            (),
-            self.machine,
-            conventions,
-            name=f"{self.model.name} training step",
-            sizes={"batch_tokens": self.total, "sequence": self.length, **more},
-            assumptions=_assumptions(self),
-            gaps=(*gaps, *_unsplit(self.step, plan.microbatches)),
-            request={"policy": conventions.policy, "checkpoint": plan.policy.name, **conventions.changes()},
-        )
+def _case(plan: StepPlan) -> Case:
+    """What all stages have in common; each adds its operations and its memory."""
+    conventions = plan.asked.conventions
+    vision = "the vision tower is not in it: the language part is trained"
+    gaps = [*missing("field", plan.local.gaps), *([Gap("model", vision)] if plan.model.vision else [])]
+    more = {name: size for name, size in plan.layout.axes.items() if not is_one(size)}
+    return Case(
+        (),
+        plan.machine,
+        conventions,
+        name=f"{plan.model.name} training step",
+        sizes={"batch_tokens": plan.total, "sequence": plan.length, **more},
+        assumptions=_assumptions(plan),
+        gaps=(*gaps, *_unsplit(plan.step, plan.microbatches)),
+        request={"policy": conventions.policy, "checkpoint": plan.policy.name, **conventions.changes()},
+    )
 
 
 @takes(
@@ -453,34 +428,32 @@ def _usual_flops(model: Model, ops: Sequence[Op], rank: int | None) -> Size:
     return 4 * model.active_parameters + 6 * count
 
 
-def _kinds(laid: _LaidOutStep) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
+def _kinds(plan: StepPlan) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
     """The kinds of stage there are: which stages, what one of them holds and exchanges, what it does."""
-    asked, model, plan, order = laid.asked, laid.local, laid.plan, laid.order
-    stages = asked.pipeline
-    ops = forward(forward_pass(model, laid.step, asked.frozen))
+    asked, model, stages = plan.asked, plan.local, plan.asked.pipeline
+    ops = forward(forward_pass(model, plan.step, asked.frozen))
     check_modules(plan.policy, ops)
-    held = stage.cut(model, stages, plan.chunks)
+    held = stage.cut(model, stages, asked.chunks)
     exchanged = stage.held_by_several(model, held)
     alike: dict[Any, tuple[Size, list[int]]] = {}
-    counts = {"stages": stages, "microbatches": plan.microbatches, "chunks": plan.chunks}
+    counts = {"stages": stages, "microbatches": plan.microbatches, "chunks": asked.chunks}
     for number, layers in enumerate(held):
         ends = (number == 0, number == stages - 1)
-        waiting = order.microbatches_in_flight(number, **counts)
+        waiting = plan.order.microbatches_in_flight(number, **counts)
         same = tuple(model.layers[i] for i in layers), ends, str(waiting)
         alike.setdefault(same, (waiting, []))[1].append(number)
     for (inside, ends, _), (waiting, numbers) in alike.items():
         layers = held[numbers[0]]
         mine = stage.operations_of(model, ops, layers, *ends)
         parameters = stage.parameters_of(model, layers, *ends)
-        tokens, rank = laid.step.tokens * plan.microbatches, laid.step.rank
-        added = stage.added_up_by_tensor_chips(laid.model, model, layers, ends, laid.layout, tokens, rank)
+        added = stage.added_up_by_tensor_chips(plan, layers, ends)
         found = stage.passes(plan, mine, parameters, waiting, ends, exchanged[numbers[0]], added)
         yield tuple(numbers), (inside, ends, exchanged[numbers[0]]), found
 
 
 def _stage(
     numbers: tuple[int, ...], held: tuple[Any, ...], found: Passes, whole: Passes | None, plan: StepPlan, case: Case,
-    symbolic: bool, alike: dict[Any, Bound],
+    alike: dict[Any, Bound],
 ) -> Stage:  # fmt: skip
     """Price what one stage does; ``case`` is that of all stages, without operations.
 
@@ -491,7 +464,7 @@ def _stage(
     if known is None:
         done, times = (found, plan.microbatches) if whole is None else (whole, 1)
         each = stage.repeated([*done.forward, *done.inputs, *done.weights], times)
-        bound = replace(case, ops=[*each, *done.once], memory=found.memory).answer(symbolic=symbolic)
+        bound = replace(case, ops=[*each, *done.once], memory=found.memory).answer(symbolic=plan.asked.symbolic)
         alike[held] = bound
     else:
         bound = replace(case, ops=[part.op for part in known.ops], memory=found.memory).again(known)
@@ -500,11 +473,12 @@ def _stage(
 
 
 def _times(
-    stages: Sequence[Stage], found: Sequence[tuple[Passes, Passes | None]], case: Case, plan: StepPlan, order: Schedule,
-    count: int, symbolic: bool, shorten: Callable[[str, Size], Size],
+    stages: Sequence[Stage], found: Sequence[tuple[Passes, Passes | None]], case: Case, plan: StepPlan,
+    shorten: Callable[[str, Size], Size],
 ) -> tuple[Size, Size, Size]:  # fmt: skip
     """The three times of a step with the waits of the pipeline; ``shorten`` gives long forms symbols of their own."""
-    if count == 1:
+    asked, order = plan.asked, plan.order
+    if asked.pipeline == 1:
         bound = stages[0].bound
         return bound.lower, bound.op_by_op, bound.upper
     made: dict[int, tuple[Mapping[str, _Slot], Mapping[str, _Slot]]] = {}
@@ -516,16 +490,16 @@ def _times(
             smallest = own
             if whole is not None:
                 ops = [*each.forward, *each.inputs, *each.weights]
-                bound = replace(case, ops=ops, memory=each.memory).answer(symbolic=symbolic)
+                bound = replace(case, ops=ops, memory=each.memory).answer(symbolic=asked.symbolic)
                 smallest = _of_microbatch(bound, each, 1, order.fills, shorten)
             known[alike] = smallest, own
         made.update(dict.fromkeys(one.numbers, known[alike]))
-    rest = {"microbatches": plan.microbatches, "chunks": plan.chunks}
+    numbers, rest = range(asked.pipeline), {"microbatches": plan.microbatches, "chunks": asked.chunks}
 
     def step(form: str) -> Size:
         none = (0, 0, 0), 0
-        passes = [made[number][0].get(form, none)[0] for number in range(count)]
-        work, once = zip(*(made[number][1].get(form, none) for number in range(count)), strict=True)
+        passes = [made[number][0].get(form, none)[0] for number in numbers]
+        work, once = zip(*(made[number][1].get(form, none) for number in numbers), strict=True)
         return order.step(passes, once=once, whole=() if found[0][1] is None else work, **rest)
 
     times = {form: step(form) for form in dict.fromkeys(form for _, each in made.values() for form in each)}
@@ -573,11 +547,11 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
     return own + found.idle + exposed * (unhidden - found.idle)
 
 
-def _adapters_said(laid: _LaidOutStep) -> str:
+def _adapters_said(plan: StepPlan) -> str:
     """What is trained, and what is not."""
-    asked, formats = laid.asked, replace(laid.plan.formats, weights="none")
+    asked, formats = plan.asked, replace(plan.formats, weights="none")
     beside = f"adapters of rank {asked.lora} beside each matrix of a layer are trained (experts have none)"
-    frozen = f"all other weights are frozen in {asked.frozen or laid.model.dtype}"
+    frozen = f"all other weights are frozen in {asked.frozen or plan.model.dtype}"
     through = "gradients go through them down to the first adapters, and none is kept of them"
     return f"{beside}, {formats}; {frozen}: {through}"
 
@@ -589,29 +563,29 @@ _WEIGHTS_READ = {
 }
 
 
-def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
-    asked, model, plan, layout, machine = laid.asked, laid.local, laid.plan, laid.layout, laid.machine
+def _assumptions(plan: StepPlan) -> list[Assumption]:
+    asked, model, layout, machine = plan.asked, plan.local, plan.layout, plan.machine
     counting, rates, moved = asked.conventions.said(machine, of_model=True)
     usual = [counting, moved, rates]
     said = [f"checkpointing {plan.policy.name}: {plan.policy.says}"]
     softmax = ""
-    if HAS["attention"](laid.model):
+    if HAS["attention"](plan.model):
         fused = "scores and probabilities of attention are in memory" if asked.unfused else FUSED_ATTENTION
         said += [fused, "every pair of query and key" if asked.count == "full" else "causal attention"]
         softmax = "; a softmax of attention 4 FLOPs a pair"
     if plan.saved:
         said.append(f"activations of layers wait for the backward pass in {plan.saved}; converting them is not counted")
-    said.append(str(plan.formats) if asked.lora is None else _adapters_said(laid))
+    said.append(str(plan.formats) if asked.lora is None else _adapters_said(plan))
     said.append(f"vector operations count twice in the backward pass{softmax}")
     if not is_one(plan.shards()):
-        turns = ": layers are gathered forward and backward, the table and the head once" if plan.zero == 3 else ""
-        said.append(f"{plan.shards()} chips share by ZeRO stage {plan.zero}{turns}")
+        turns = ": layers are gathered forward and backward, the table and the head once" if asked.zero == 3 else ""
+        said.append(f"{plan.shards()} chips share by ZeRO stage {asked.zero}{turns}")
     if plan.shards(experts=True) != plan.shards():
         shards = plan.shards(experts=True)
         said.append("each expert is on one chip" if is_one(shards) else f"of the experts {shards} chips share one copy")
     if layout.pipeline > 1:
-        pieces = f", {plan.chunks} pieces on each" if plan.chunks > 1 else ""
-        said.append(f"{layout.pipeline} stages{pieces}, {laid.order.name}: {laid.order.says}")
+        pieces = f", {asked.chunks} pieces on each" if asked.chunks > 1 else ""
+        said.append(f"{layout.pipeline} stages{pieces}, {plan.order.name}: {plan.order.says}")
         said.append("stages wait for each other as in the published schedule; sends are not waited for")
         if plan.alike > 1:
             said.append(f"{plan.alike} chips {PARTS_SENT}")
@@ -622,14 +596,14 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     if not is_one(plan.microbatches):
         parts = format_amount(plan.microbatches) if is_array(plan.microbatches) else plan.microbatches
         several = "" if is_symbol(plan.microbatches) else f"{parts} "
-        said.append(f"{several}microbatches one after the other: {_WEIGHTS_READ[laid.as_one() is None]}")
-    if not (is_array(laid.share) or is_symbol(laid.share)) and laid.share != int(laid.share):
-        on_average = f"{laid.share:.4g} sequences for each copy of the model on average"
-        said.append(f"{on_average}; memory is that of {math.ceil(laid.share):,} whole ones")
+        said.append(f"{several}microbatches one after the other: {_WEIGHTS_READ[_as_one(plan) is None]}")
+    if not (is_array(plan.share) or is_symbol(plan.share)) and plan.share != int(plan.share):
+        on_average = f"{plan.share:.4g} sequences for each copy of the model on average"
+        said.append(f"{on_average}; memory is that of {math.ceil(plan.share):,} whole ones")
     across = axis_across_slices(machine, layout.axes)
     if across is not None:
         said.append(f"{across} {layout.axes[across]:,} runs over the {machine.slices} slices")
-    said += [*model.beyond_training(laid.length), *model.notes]
+    said += [*model.beyond_training(plan.length), *model.notes]
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
     return [*usual, *assume("model", said)]
