@@ -20,7 +20,7 @@ from roofline.answers import Answer, Fact
 from roofline.bounds.comparison import MARK, aligned, best_of, fact_cells
 from roofline.bounds.ridges import MIXES, rules_of_thumb, run_wider
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
-from roofline.frozen import NamedTuple, dataclass, field
+from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip, read_index
 from roofline.hardware.figures import (
@@ -138,43 +138,42 @@ def slice_sums(machine: Machine) -> list[tuple[str, float | None, str]] | None:
 def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
     """Several chips side by side, a row a meaning, the best marked: blank where a chip has no figure."""
     names = [machine.key for machine in machines]
-    said = aligned([sorted(_facts(machine), key=_place) for machine in machines])
+    placed = [sorted(_facts(machine), key=operator.itemgetter(0)) for machine in machines]
+    places = {fact.name: place for of_chip in placed for place, fact in of_chip}
+    said = aligned([[fact for _, fact in of_chip] for of_chip in placed])
     for at, wider in enumerate(map(run_wider, machines)):
         for left, right in MIXES:
             if left in wider and (name := f"critical batch {left} x {right}") in said:
                 cells = list(said[name])
                 cells[at] = Fact(name, f"runs in {wider[left]}")
                 said[name] = tuple(cells)
-    ordered = sorted(said, key=lambda name: _place(next(fact for fact in said[name] if fact is not None)))
+    ordered = sorted(said, key=places.__getitem__)
     rows = [Row((name, *fact_cells(names, said[name], best_of(names, said[name])))) for name in ordered]
     yield Table((Column(wrap="words"), *figures(*names)), rows, "chips", gap=4, head_tone="strong")
     yield Sentences((f"{MARK} best of its row; dense peaks, one-way bandwidths; blank: no source",), "quiet")
 
 
-#: What stands above what, side by side.
-_ORDER = (
-    "matrix", "vector", "scalar", "main", "link", "network", "power", "l", "v", "s", "p", "ridge", "crit", "width",
-)  # fmt: skip
+#: The groups of figures in which chips stand side by side, and a place in one: memory levels by name, the main one
+#: first, and wide formats first.
+_ORDER = ("matrix", "vector", "main memory", "link", "power", "level", "ridge", "critical batch", "width")
+Place = tuple[int, str, int]
 
 
-def _place(fact: Fact) -> tuple[int, bool, str, int]:
-    """Where a fact stands: arithmetic, memory, network, power, other levels, rules of thumb; wide formats first."""
-    first = fact.name.split()[0]
-    group = next((at for at, word in enumerate(_ORDER) if first.startswith(word)), len(_ORDER))
-    level = fact.name.partition(" over ")[2]
-    bits = next((dtypes.get(word).bits for word in fact.name.split() if dtypes.is_dtype(word)), 0)
-    return group, level != "main memory", level, -bits
+def _place(group: str, level: str = "", dtype: str = "") -> Place:
+    return _ORDER.index(group), level, -dtypes.get(dtype).bits if dtype else 0
 
 
-def _facts(machine: Machine) -> Iterator[Fact]:
+def _facts(machine: Machine) -> Iterator[tuple[Place, Fact]]:
     """The figures of a machine under what they mean on any: ``matrix bf16``, ``main memory``, ``link one way``."""
     for each in _figures(machine):
         one_way = each.what == "one way"
         value, unit = (str(each.amount), "") if one_way else (each.figure.value, each.amount.unit or "share")
-        yield Fact(each.meaning, value, unit, each.better, each.figure.source)
+        yield each.place, Fact(each.meaning, value, unit, each.better, each.figure.source)
     main = main_level(machine).name
     for rule in rules_of_thumb(machine):
-        yield Fact(rule.name.replace(f"over {main}", "over main memory"), _show(rule.value, rule.unit))
+        place = _place(rule.group, "" if rule.row == main else rule.row, rule.dtype)
+        name = replace(rule, row="main memory").name if rule.row == main else rule.name
+        yield place, Fact(name, _show(rule.value, rule.unit))
 
 
 def _alternates(machine: Machine, cited: Sequence[str]) -> Table:
@@ -246,8 +245,9 @@ def chip_data(machine: Machine) -> dict[str, Any]:
 
 
 class ListedFigure(NamedTuple):
-    """A figure of a machine: of which part it is and what of it, and what it means on any machine."""
+    """A figure of a machine: of which part it is and what of it, what it means on any machine, and its place there."""
 
+    place: Place
     part: str
     what: str
     meaning: str
@@ -261,26 +261,31 @@ def _figures(machine: Machine) -> Iterator[ListedFigure]:
     for unit in machine.units:
         for dtype, peak in unit.peaks.items():
             amount = Amount(peak.value, "FLOP/s")
-            yield ListedFigure(unit.name, dtype, f"{unit.kind} {dtype}", amount, "more", peak)
+            place = _place(unit.kind, dtype=dtype)
+            yield ListedFigure(place, unit.name, dtype, f"{unit.kind} {dtype}", amount, "more", peak)
         for dtype, share in unit.achievable.items():
             what, amount = f"{dtype} best matmul", Amount(share.value, "", format_percent(share.value))
-            yield ListedFigure(unit.name, what, f"{unit.kind} {what}", amount, "more", share)
+            place = _place(unit.kind, dtype=dtype)
+            yield ListedFigure(place, unit.name, what, f"{unit.kind} {what}", amount, "more", share)
     main = main_level(machine)
     for memory in machine.memories:
         name = "main memory" if memory is main else memory.name
+        place = _place("main memory") if memory is main else _place("level", name)
         for what, figure, of in (("bandwidth", memory.bandwidth, "B/s"), ("capacity", memory.capacity, "B")):
             if figure:
-                yield ListedFigure(memory.name, what, f"{name} {what}", Amount(figure.value, of), "more", figure)
+                amount = Amount(figure.value, of)
+                yield ListedFigure(place, memory.name, what, f"{name} {what}", amount, "more", figure)
     for name, link in zip(("link", "network", *(each.name for each in machine.links[2:])), machine.links, strict=False):
         if link.bandwidth:
             many, one = link.links or 1, link.bandwidth.value
             amount = Amount(many * one, "B/s", f"{many} x {_show(one, 'B/s')}" if link.links else "")
-            yield ListedFigure(link.name, "one way", f"{name} one way", amount, "", link.bandwidth)
+            yield ListedFigure(_place("link"), link.name, "one way", f"{name} one way", amount, "", link.bandwidth)
         if link.latency:
             amount = Amount(link.latency.value, "s")
-            yield ListedFigure(link.name, "hop", f"{name} hop", amount, "less", link.latency)
+            yield ListedFigure(_place("link"), link.name, "hop", f"{name} hop", amount, "less", link.latency)
     if machine.tdp:
-        yield ListedFigure("power", "TDP", "power TDP", Amount(machine.tdp.value, "W"), "", machine.tdp)
+        amount = Amount(machine.tdp.value, "W")
+        yield ListedFigure(_place("power"), "power", "TDP", "power TDP", amount, "", machine.tdp)
 
 
 def figure_tables(machine: Machine) -> dict[str, Table]:

@@ -48,7 +48,8 @@ _LARGE = 2**40
 class Rule:
     """One figure: ``value`` in ``unit``; ``group`` says what it is, ``row`` and ``column`` for which case.
 
-    ``meaning`` is the sentence that all rules of the group share.
+    ``meaning`` is the sentence that all rules of the group share; ``dtype`` is what is computed in, where a rule is of
+    one format.
     """
 
     group: str
@@ -57,6 +58,7 @@ class Rule:
     value: float
     unit: str
     meaning: str
+    dtype: str = ""
 
     @property
     def name(self) -> str:
@@ -92,14 +94,14 @@ def _ridges(machine: Machine) -> Iterator[Rule]:
                 seen.add(dtype)
                 found = ridge(machine, dtype, memory.name, unit.name)
                 if found is not None:
-                    yield Rule("ridge", memory.name, dtype, found, "FLOP/B", RIDGE)
+                    yield Rule("ridge", memory.name, dtype, found, "FLOP/B", RIDGE, dtype)
 
 
 def _critical_batches(machine: Machine) -> Iterator[Rule]:
     """The batch at which a wide matmul's intensity reaches the ridge, of formats that the machine computes in."""
     for (left, right), batch, runs_as in _wide_matmuls(machine):
         if runs_as == left and batch is not None:
-            yield Rule("critical batch", "", f"{left} x {right}", batch, "tokens", BATCH)
+            yield Rule("critical batch", "", f"{left} x {right}", batch, "tokens", BATCH, left)
 
 
 def run_wider(machine: Machine) -> dict[str, str]:
