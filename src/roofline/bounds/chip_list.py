@@ -160,7 +160,7 @@ Place = tuple[int, str, int]
 
 
 def _place(group: str, level: str = "", dtype: str = "") -> Place:
-    return _ORDER.index(group), level, -dtypes.get(dtype).bits if dtype else 0
+    return _ORDER.index(group), level, -dtypes.get(dtype).bits if dtypes.is_dtype(dtype) else 0
 
 
 def _facts(machine: Machine) -> Iterator[tuple[Place, Fact]]:
