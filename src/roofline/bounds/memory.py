@@ -276,7 +276,8 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
     ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
     """
     check_policy(policy)
-    return [_moved(tensors) for tensors in _tensors_moved(ops, policy, tile)]
+    every = _tensors_moved(ops, policy, tile)
+    return [Work(sums_by_name((Key("bytes", t.level), amount) for t, amount in tensors)) for tensors in every]
 
 
 def _tensors_moved(ops: Sequence[Op], policy: str, tile: Tile | None) -> list[list[tuple[Tensor, Size]]]:
@@ -637,10 +638,6 @@ def with_scores_on_chip(ops: Sequence[Op]) -> tuple[Op, ...]:
         return tuple(tensor for tensor in tensors if tensor.ident not in inside)
 
     return tuple(replace(op, reads=moved(op.reads), writes=moved(op.writes)) for op in ops)
-
-
-def _moved(tensors: Sequence[tuple[Tensor, Size]]) -> Work:
-    return Work(sums_by_name((Key("bytes", tensor.level), amount) for tensor, amount in tensors))
 
 
 def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:

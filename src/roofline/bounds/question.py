@@ -471,7 +471,7 @@ def _chooses(asked: Question) -> bool:
     if not asked.is_sharded or isinstance(wanted, str):
         return asked.is_sharded
     if asked.conventions.plan is not None:
-        used = (part.op.options["collective"] for part in asked.answer().ops if part.op.kind == "collective")
+        used = (op.options["collective"] for op in asked.ops() if op.kind == "collective")
         return not set(used).isdisjoint(wanted or ())
     from roofline.bounds.sharding_plans import ranked
 

@@ -508,7 +508,8 @@ class TensorLayout(Comparable):
         ]
         if self.memory is not None and self.memory.tiles:
             said = f"{_amount(self.tiled_elements)} elements on each chip with the padding of tiles"
-            lines.insert(1, ("in memory", f"{said}, {_share(self.used)} of them used"))
+            used = f"{100 * self.used:.4g}%" if isinstance(self.used, float) else _count(self.used)
+            lines.insert(1, ("in memory", f"{said}, {used} of them used"))
         if self.layout.unreduced:
             over = ", ".join(self.layout.unreduced)
             lines.append(("partial sums", f"{_count(self.partial)} of every element, over {over}"))
@@ -654,7 +655,3 @@ def _count(size: Size) -> str:
 def _amount(size: Size) -> str:
     """A number with separators, an array or a formula as it stands."""
     return f"{size:,}" if isinstance(size, int) else _count(size)
-
-
-def _share(value: Size) -> str:
-    return f"{100 * value:.4g}%" if isinstance(value, float) else _count(value)

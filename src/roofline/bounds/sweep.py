@@ -71,6 +71,9 @@ MOST_REMARKS = 6
 #: Columns that mean nothing for a bare intensity.
 TIMES = ("lower", "upper", "estimate")
 
+#: Columns that follow from others.
+_DERIVED = {"fits": ("memory",)}
+
 #: A figure that is not known.
 _UNKNOWN = float("nan")
 
@@ -353,7 +356,7 @@ class LineTable(BlockTable):
         if function is not None:
             first = line.with_formulas(line.first)
             for names in groups:
-                function.evaluate({name: first[name] for name in function.sizes}, _forms(function, names) or None)
+                function.evaluate({name: first[name] for name in function.sizes}, forms_behind(function, names) or None)
         return function
 
     def evaluated(
@@ -367,7 +370,7 @@ class LineTable(BlockTable):
         found = None if prepared is None else prepared.evaluate({name: every[name] for name in prepared.sizes})
         if found is not None and not found.invalid:
             known = dict(_values(line.sample, self.columns))
-            needed = [name for name in _forms(found.function, names) if known.get(name, 0) is not _UNKNOWN]
+            needed = [name for name in forms_behind(found.function, names) if known.get(name, 0) is not _UNKNOWN]
             found.work_out(tuple(needed), told)
             line.assumptions = dict.fromkeys(said_of_all(line.sample, found.function))
             line.incomplete = dict.fromkeys(line.sample.incomplete)
@@ -431,10 +434,12 @@ def _plan_said(asked: Question) -> list[str]:
     return [f"plan of all rows: {taken.name}; asked alone, a row goes by its own fastest plan"]
 
 
-def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
+def forms_behind(
+    function: Compiled, names: Sequence[str], derived: Mapping[str, Sequence[str]] = _DERIVED
+) -> tuple[str, ...]:
     """The columns of a closed form that columns of a table follow from."""
-    parts = dict.fromkeys("memory" if name == "fits" else name for name in names)
-    return tuple(name for name in parts if name in function.columns)
+    every = dict.fromkeys(part for name in names for part in (name, *derived.get(name, ())))
+    return tuple(name for name in every if name in function.columns)
 
 
 def _column(found: Evaluated, name: str, known: Any, capacity: float | None) -> Any:

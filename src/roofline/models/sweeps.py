@@ -24,7 +24,7 @@ from roofline.answers import FORMATS, attributes, estimable, figures_of, machine
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound
 from roofline.bounds.cost import COST, MILLION, chip_hours
-from roofline.bounds.sweep import column_hint
+from roofline.bounds.sweep import column_hint, forms_behind
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError
@@ -678,7 +678,7 @@ class StepTable(BlockTable):
             return function, sizes
         if self._splits(choice):
             sizes = {**sizes, PARTS: self._parts(function, choice, sizes)}
-        forms = _forms(function, names)
+        forms = forms_behind(function, names, DERIVED)
         # nothing of a model in outline follows from its context
         known = {name: values for name, values in sizes.items() if name in function.sizes}
         found = function.evaluate(known, forms or None)
@@ -747,8 +747,7 @@ class StepTable(BlockTable):
         machine = self._machine(choice)
         if machine.shape or self.phase == "train":
             return int(machine.chips)
-        asked = self._asked(choice)
-        return chips_in_all(machine, asked)
+        return chips_in_all(machine, self._asked(choice))
 
     def _machine(self, choice: int) -> Machine:
         if choice not in self._machines:
@@ -812,21 +811,10 @@ class StepTable(BlockTable):
         """What the steps of all these choices assume, and of how many copies those with several are."""
         each = {number: self.function(number).assumptions for number in numbers}
         shared = [line for line in each[numbers[0]] if all(line in lines for lines in each.values())]
-        copies = dict.fromkeys(line for number in numbers for line in self._layout_notes(number) if line not in shared)
+        serving = numbers if self.phase != "train" else ()
+        ways = [Parallelism.of_options(self._machine(number), self._asked(number)) for number in serving]
+        copies = dict.fromkeys(line for laid in ways for line in laid.notes if line not in shared)
         return (*shared, *(f"of some rows: {line}" for line in copies))
-
-    def _layout_notes(self, number: int) -> tuple[str, ...]:
-        """What a layout of a serving step takes for granted: how many copies run."""
-        if self.phase == "train":
-            return ()
-        asked = self._asked(number)
-        return Parallelism.of_options(self._machine(number), asked).notes
-
-
-def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a formula that columns of a table follow from."""
-    every = dict.fromkeys(part for name in names for part in (name, *DERIVED.get(name, ())))
-    return tuple(name for name in every if name in function.columns)
 
 
 def _fits(found: Evaluated, machine: Machine) -> Any:
