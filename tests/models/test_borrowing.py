@@ -7,6 +7,7 @@ import pytest
 from roofline.errors import InputError
 from roofline.models import load, serve_bound, train
 from roofline.models.operations import decode
+from roofline.models.serving.advice import advise_step
 from tests.models.small import small
 from tests.models.tiny import TINY
 
@@ -64,6 +65,16 @@ def test_of_a_table_of_inputs_only_rows_move() -> None:
     assert model.weight_bytes() - smaller.weight_bytes() == 2 * 45 * 6 * 12
     reads = {t.ident: t.traffic_bytes for op in decode(model, batch=3, context=9) for t in op.reads}
     assert reads["embed_tokens_per_layer"] == 2 * 3 * 6 * 12
+
+
+def test_advice_counts_a_router_that_runs_twice_in_a_layer_once() -> None:
+    model, sizes = load({**TINY["gemma3n_text"], "torch_dtype": "bfloat16"}), {"on": "h100", "batch": 1, "context": 64}
+    ops = serve_bound(model, "decode", **sizes).ops
+    read = {t.ident: t.traffic_bytes * part.op.repeat for part in ops for t in part.op.reads if t.role == "weight"}
+    share = sum(read.values()) / sum(serve_bound(model, "decode", **sizes).bytes.values())
+    said = {line.change: line.reason for line in advise_step(model, "decode", chips=(), **sizes)}
+    assert said["int4 weights"] == f"weights are {share:.0%} of the bytes" == "weights are 95% of the bytes"
+    assert said["fp8 weights, keys and values"] == "together they are 100% of the bytes"
 
 
 @pytest.mark.parametrize("name", GEMMAS)

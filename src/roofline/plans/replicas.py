@@ -71,7 +71,6 @@ from roofline.plans.question import LIMIT_NAMES, PlanQuestion
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import call, spelled
-from roofline.sizes import Codes
 from roofline.statements import untimed_parts
 
 #: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
@@ -525,10 +524,7 @@ def _by_sequences(
     times = np.broadcast_to(np.asarray(answer.lower, dtype=np.float64), rows * len(numbers)).reshape(shape)
     every = np.arange(most + 1)
     step = np.stack([np.interp(every, numbers, row) for row in times])
-    binds = answer.bound_by
-    if not isinstance(binds, Codes):
-        return step, [(str(binds),) * (most + 1)] * rows, _said(answer)
-    names = np.asarray(binds.names, dtype=object)[np.broadcast_to(binds.codes, rows * len(numbers))].reshape(shape)
+    names = np.broadcast_to(np.asarray(answer.bound_by), rows * len(numbers)).reshape(shape)
     at = np.minimum(np.searchsorted(numbers, every), len(numbers) - 1)
     return step, list(map(tuple, names[:, at].tolist())), _said(answer)
 

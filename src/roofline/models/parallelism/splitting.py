@@ -34,7 +34,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import AMOUNTS, TABLES, Bound
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, LayoutError, SizeError, UnsplitError
 from roofline.frozen import replace
@@ -222,15 +222,13 @@ def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], v
         return {name: column(mapping.get(name, 0) for mapping in mappings) for name in names}
 
     bounds = [bound for _, bound in answers]
-    plain = ("flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation",
-             "estimate")  # fmt: skip
     times = columns([{**bound.times, **_idle_resources(bound)} for bound in bounds])
     found = [bound.footprint for bound in bounds if bound.footprint is not None]
     footprint = None
     if len(found) == len(bounds):
         footprint = Footprint(columns([each.parts for each in found]), found[0].level, found[0].capacity)
-    changed: dict[str, Any] = {name: column(getattr(bound, name) for bound in bounds) for name in plain}
-    changed |= {name: columns([getattr(bound, name) for bound in bounds]) for name in ("flops_by", "bytes", "wire")}
+    changed: dict[str, Any] = {name: column(getattr(bound, name) for bound in bounds) for name in AMOUNTS}
+    changed |= {name: columns([getattr(bound, name) for bound in bounds]) for name in TABLES if name != "times"}
     for name in _STATEMENTS:
         changed[name] = tuple(dict.fromkeys(item for bound in bounds for item in getattr(bound, name)))
     # an axis that another layout lacks has size 1 there
@@ -239,8 +237,13 @@ def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], v
     for name, values in changed["sizes"].items():
         if name not in varying and (values == values.ravel()[0]).all():
             changed["sizes"][name] = first.sizes.get(name, 1)
-    base = first if type(first) is Bound else Bound(**{f.name: getattr(first, f.name) for f in fields(Bound)})
+    base = Bound(**plain_fields(first))
     return replace(base, **changed, times=times, bound_by=Codes.of(times), uses=(), ops=(), footprint=footprint)
+
+
+def plain_fields(bound: Bound) -> dict[str, Any]:
+    """What a bound says that every bound does, by name."""
+    return {field.name: getattr(bound, field.name) for field in fields(Bound)}
 
 
 def _idle_resources(bound: Bound) -> dict[str, int]:

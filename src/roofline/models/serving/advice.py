@@ -13,11 +13,10 @@ not listed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes
@@ -137,14 +136,7 @@ def advise_step(
     return tuple(found)
 
 
-class _Line(Protocol):
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-_AnyLine = TypeVar("_AnyLine", bound=_Line)
-
-
-class ChangeList(tuple[_AnyLine, ...], Answer):
+class ChangeList(tuple[Any, ...], Answer):
     """Changes that help a step of serving or training: a tuple that is an answer too."""
 
     __slots__ = ()
@@ -158,7 +150,7 @@ class ChangeList(tuple[_AnyLine, ...], Answer):
         return {"advice": [line.to_dict() for line in self]}
 
 
-class StepAdviceList(ChangeList[StepAdvice]):
+class StepAdviceList(ChangeList):
     """Advice about the phases of a step, those of each phase in order of gain."""
 
     __slots__ = ()
@@ -247,13 +239,13 @@ def _share(before: Bound, role: str, host: str | None = None, above: str = "") -
     least = dtypes.get(above).bits if above else 0
     total = float(sum(before.bytes.values()) if host is None else before.bytes[host])
     loaded: dict[tuple[int, str], float] = {}
-    runs: Counter[str] = Counter()  # a chunk of a prompt on a stage loads again what the one before it did
+    chunk = 0  # one of a prompt on a stage loads again what the one before it did
     for part in before.ops:
-        runs[part.op.where] += 1
+        chunk += (part.op.where, part.op.name) == (before.ops[0].op.where, before.ops[0].op.name)
         for tensor in part.op.reads:
             is_there = host is None or tensor.level == "host"
             if tensor.role == role and is_there and dtypes.get(tensor.dtype).bits > least:
-                loaded[runs[part.op.where], tensor.ident] = float(tensor.traffic_bytes) * float(part.op.repeat)
+                loaded[chunk, tensor.ident] = float(tensor.traffic_bytes) * float(part.op.repeat)
     return min(1.0, sum(loaded.values()) / total) if total else 0.0
 
 

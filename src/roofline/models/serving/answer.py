@@ -37,7 +37,7 @@ from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_decodes, longest_operations
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, OPTIONS, Parallelism, several_layouts
 from roofline.models.parallelism.splitting import local_stages
-from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
+from roofline.models.serving.bound import Pipelined, as_size, full_from, serve_bound, step_bound
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_at_any_batch, network_limit
@@ -890,7 +890,7 @@ def _configurations(found: Serving, *, as_data: bool = False) -> sections.Table:
                 SizeColumn(head, getattr(phase.expectation, at), "s", "prefill_" * (name == "prefill") + head)
                 for head, at in times_expected.items()
             ),
-            SizeColumn("bound by", names_that_bind(phase), meaning=f"{name} bound by"),
+            SizeColumn("bound by", phase.bound_by, meaning=f"{name} bound by"),
         ]
     if found.decode is not None:
         made = {"tokens/s": found.tokens_per_second, "each user": 1 / found.decode.lower}

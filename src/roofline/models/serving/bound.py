@@ -40,7 +40,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.memory import Footprint, fullest
 from roofline.errors import HardwareError, InputError, SizeError
-from roofline.frozen import NamedTuple, dataclass, fields, replace
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
 from roofline.lazy import np
@@ -50,7 +50,14 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, name_axes, several_layouts
 from roofline.models.parallelism.schedules import any_number
-from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
+from roofline.models.parallelism.splitting import (
+    Costs,
+    local_model,
+    local_stages,
+    plain_fields,
+    stack_layouts,
+    stack_parts,
+)
 from roofline.models.serving.step import (
     PHASES,
     SERVED,
@@ -202,13 +209,6 @@ def as_size(value: Size) -> Size:
     if not isinstance(value, list | tuple | range):
         return value
     return np.asarray(value, dtype=np.float64)
-
-
-def names_that_bind(bound: Bound) -> Any:
-    """What binds, as an array of names where sizes are arrays."""
-    if not isinstance(bound.bound_by, sizes.Codes):
-        return bound.bound_by
-    return np.asarray(bound.bound_by.names, dtype=object)[bound.bound_by.codes]
 
 
 def full_from(
@@ -457,8 +457,7 @@ def _over_stages(
     latency = sum([bound.lower for bound in last]) if latency is None else latency
     own: dict[str, Any] = {"stages": last, "micro_batches": count, "latency": latency, "slowest": slowest}
     if here is not None:
-        merged = stacked(here)
-        return Pipelined(**{f.name: getattr(merged, f.name) for f in fields(Bound)}, **own)
+        return Pipelined(**plain_fields(stacked(here)), **own)
     lower = through(lambda bound: bound.lower)
     step: dict[str, Any] = {
         "lower": lower,
@@ -479,8 +478,7 @@ def _over_stages(
             "sizes": {n: asked.options.get(n, v) for n, v in base.sizes.items() if n != "past" or n in asked.options},
             "assumptions": (*base.assumptions, *said),
         }
-        same = {f.name: getattr(base, f.name) for f in fields(Bound)}
-        return Pipelined(**{**same, **changed}, **own, **more)
+        return Pipelined(**{**plain_fields(base), **changed}, **own, **more)
 
     if not any(map(is_symbol, amounts)):
         return whole(slowest)

@@ -33,7 +33,7 @@ from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.parallelism.layout import check_one_layout
-from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
+from roofline.models.serving.bound import serve_bound, step_bound
 from roofline.models.serving.step import asked_model
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, Sentences, paragraph
@@ -380,7 +380,7 @@ def chunked(
 
     times, worst = each(lambda found: time_in_form(found, form)), each(lambda found: found.upper)
     return ChunkedPrefill(
-        prompt, chunk, batch, form, tuple(map(float, times)), tuple(map(str, each(names_that_bind))),
+        prompt, chunk, batch, form, tuple(map(float, times)), tuple(map(str, each(lambda found: found.bound_by))),
         float(time_in_form(whole, form)), None if alone is None else float(time_in_form(alone, form)),
         float(sum(each(lambda found: found.total_bytes))), float(whole.total_bytes), float(sum(worst) / whole.upper),
         steps[-1][0].footprint,

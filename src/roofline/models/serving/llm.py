@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from inspect import signature
@@ -456,39 +456,37 @@ def llm(
         "context": described.usual_length if is_usual else context,
     }
     limit = None if tpot is None else parse(tpot, "s")
-    asked = ServingQuestion(described, sizes, arguments, {**wanted, "tpot": limit})
+    is_front = tpot is not None or front
+    wanted |= {"tpot": limit, "front": is_front or None, "phase": phase, "is_usual": is_usual}
+    asked = ServingQuestion(described, sizes, arguments, wanted)
     is_sought = batch is None and limit is not None and prompt is None and not fit and phase != "prefill"
     if is_sought:
         asked = replace(asked, sizes={**sizes, **_sought(asked, limit)})
-    is_front = tpot is not None or front
     memory_alone = fit and prompt is None and context is None and not is_usual
-    _check_phase(phase, {**wanted, "tpot": tpot, "front": front or None}, memory_alone)
-    _check(asked, tpot, is_front)
+    _check_phase(phase, wanted, memory_alone)
+    _check(asked)
     if memory_alone:
         return _fit_alone(asked)
     if fit:
         asked = _with_fewest(asked)
-    answered = partial(_answered, phase=phase, tpot=tpot, is_front=is_front, is_usual=is_usual)
-    return answered(asked, again=partial(_at_batches, asked, answered) if is_sought else None)
+    return _answered(asked, again=partial(_at_batches, asked) if is_sought else None)
 
 
-def _answered(
-    asked: ServingQuestion, *, phase: str | None, tpot: Any, is_front: bool, is_usual: bool, again: Any = None
-) -> Serving:
+def _answered(asked: ServingQuestion, again: Any = None) -> Serving:
     """A step, what else was asked beside it, and the front; ``again`` asks it at other batches."""
-    sizes = asked.sizes
-    found = serve(asked.model, phase=phase, **sizes, **_laid_across(asked.arguments, sizes))
+    sizes, wanted = asked.sizes, asked.wanted
+    found = serve(asked.model, phase=wanted["phase"], **sizes, **_laid_across(asked.arguments, sizes))
     if found.decode is not None:
         usual = f"a context of {asked.model.usual_length:,} tokens, as neither a prompt nor a context was given"
-        first = [Assumption("model", usual)] if is_usual else []
+        first = [Assumption("model", usual)] if wanted["is_usual"] else []
         said = (*first, *found.decode.assumptions, *_beyond_training(asked))
         found = replace(found, decode=replace(found.decode, assumptions=said))
     found = replace(found, worked_out=tuple(further_answers(asked, found)))
-    if not is_front:
+    if not wanted["front"]:
         return found
     priced = found.further.get("cost", {}).get("output")
     each = {} if priced is None else {"price": priced.price, "power": priced.power}
-    return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), again=again, **each))
+    return replace(found, front=replace(_front(asked), flips=tuple(found.where_it_flips()), again=again, **each))
 
 
 def _beyond_training(asked: ServingQuestion) -> list[Assumption]:
@@ -499,9 +497,9 @@ def _beyond_training(asked: ServingQuestion) -> list[Assumption]:
     return [Assumption("model", line) for line in asked.model.beyond_training(prompt + output)]
 
 
-def _at_batches(asked: ServingQuestion, answered: Callable[[ServingQuestion], Serving], batches: Any) -> Serving:
+def _at_batches(asked: ServingQuestion, batches: Any) -> Serving:
     """The answer at other batches than those that were sought."""
-    return answered(replace(asked, sizes={**asked.sizes, **_crossed(batches, asked.sizes["context"])}))
+    return _answered(replace(asked, sizes={**asked.sizes, **_crossed(batches, asked.sizes["context"])}))
 
 
 def _crossed(batch: Any, context: Any) -> dict[str, Any]:
@@ -541,9 +539,10 @@ def _check_lists(asked: ServingQuestion) -> None:
     refuse_more(math.prod(common_shape(layouts)), layouts, "layouts", MOST_LAYOUTS)
 
 
-def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
+def _check(asked: ServingQuestion) -> None:
     """Refuse what says nothing: a limit on one step, and a bound of what has all three; and lists without end."""
     _check_lists(asked)
+    tpot, is_front = asked.wanted["tpot"], asked.wanted["front"]
     beside = next((name for name in _listed(asked.arguments) if name in OPTIONS and name != "tensor"), None)
     if is_front and beside is not None:
         wrong = f"choices are of batches, contexts and {spelled('tensor')}, and {spelled(beside)} has several values"
@@ -601,10 +600,10 @@ def _fit_alone(asked: ServingQuestion) -> FewestChips:
     return fewest
 
 
-def _front(asked: ServingQuestion, tpot: Any) -> Any:
+def _front(asked: ServingQuestion) -> Any:
     from roofline.models.serving.pareto import latency_throughput
 
-    sizes = {"batch": asked.sizes["batch"], "context": asked.context, "form": asked.wanted["form"], "tpot": tpot}
+    sizes = {"batch": asked.sizes["batch"], "context": asked.context, **{n: asked.wanted[n] for n in ("form", "tpot")}}
     found = latency_throughput(asked.model, **sizes, **asked.decoding)
     if found.fitting:
         return found

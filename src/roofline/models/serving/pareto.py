@@ -30,7 +30,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.layout import MOST_LAYOUTS, chips_in_all, refuse_more
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.parallelism.splitting import said_of_layouts
-from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
+from roofline.models.serving.bound import serve_bound, step_bound
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
 from roofline.models.serving.layouts import largest, near_capacity
 from roofline.models.serving.step import asked_model
@@ -454,7 +454,7 @@ def _largest(
 def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[ServingChoice]:
     """One choice for each configuration of an answer."""
     needed = answer.footprint
-    columns = [answer.sizes["batch"], answer.sizes["context"], time_in_form(answer, form), names_that_bind(answer)]
+    columns = [answer.sizes["batch"], answer.sizes["context"], time_in_form(answer, form), answer.bound_by]
     columns.append(0.0 if needed is None else needed.total)
     rows = zip(*(array.ravel().tolist() for array in np.broadcast_arrays(*columns)), strict=True)
     capacity = None if needed is None else needed.capacity

@@ -394,7 +394,7 @@ class TrainingAdvice:
         return f"<TrainingAdvice {self}>"
 
 
-class TrainingAdviceList(ChangeList[TrainingAdvice]):
+class TrainingAdviceList(ChangeList):
     """Advice about a training step, best first.
 
     >>> from roofline import train

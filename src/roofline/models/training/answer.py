@@ -30,7 +30,6 @@ from roofline.quantity import agree, format_amount, format_count, format_number,
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
 from roofline.sizes import (
-    Codes,
     Size,
     ceil_div,
     exact_div,
@@ -575,14 +574,14 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     """Of lists of sizes: which of those that fit is the quickest, a row a configuration, memory."""
     varying = {name: getattr(found, name) for name in ("batch_tokens", "sequence", "microbatches")}
     varying = {name: size for name, size in varying.items() if is_array(size)}
-    binds, needed, many = found.bound.bound_by, found.memory, int(found.lower.size)
+    needed, many = found.memory, int(found.lower.size)
     parted, end = int((_of_each(found, found.sequences) < 1).sum()), AS_EXPECTED * found.is_budget_expected
     columns = [
         *(SizeColumn(name, size, "size") for name, size in varying.items()),
         SizeColumn("a step at best", found.lower, "s"),
         *([] if found.expectation is None else [SizeColumn("expected", found.expectation.value, "s")]),
         *([SizeColumn("waiting", found.bubble, "share", "bubble")] if found.layout.pipeline > 1 else []),
-        SizeColumn("bound by", binds.as_names() if isinstance(binds, Codes) else binds),
+        SizeColumn("bound by", found.bound.bound_by),
         SizeColumn("MFU at most", found.most_mfu, "share"),
         SizeColumn("tokens a day", found.tokens_per_day, "token"),
         *([] if found.days is None else [SizeColumn(f"days{end}", found.days)]),
