@@ -51,6 +51,11 @@ def test_every_file_is_checked_before_the_first_is_written(tmp_path: Path, capsy
     said = capsys.readouterr()
     assert "--explain and a picture are two answers" in said.err
     assert (said.out, list(tmp_path.iterdir())) == ("", [])
+    line = ["bound", "--flops", "1e12", "--on", "h100", "-o", str(tmp_path / "a.html"), "-o", str(tmp_path / "a.svg")]
+    assert main(line) == 2
+    said = capsys.readouterr()
+    assert "there is no picture of a bound without both FLOPs and bytes in numbers" in said.err
+    assert (said.out, list(tmp_path.iterdir())) == ("", [])
 
 
 def test_files_whose_names_end_alike_are_told_apart(tmp_path: Path, capsys: Capture) -> None:

@@ -29,6 +29,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -225,18 +226,6 @@ def show_chart(chart: Any, of: Any = None) -> None:
         return
     columns = shutil.get_terminal_size((100, 30)).columns
     click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))
-
-
-def _save_chart(chart: Any, path: str) -> None:
-    """Write a chart as it is asked to look, at twice the size unless a width is asked for.
-
-    A width keeps the plot's proportions; rows of bars and of the key keep their height.
-    """
-    look = click.get_current_context().meta.get(LOOK, {})
-    chart = chart.with_theme("dark") if look.get("dark") else chart
-    chart = chart.with_title(look["title"]) if "title" in look else chart
-    chart.save(path, width=look.get("width"))
-    wrote(path, said="; ".join(chart.left_out))
 
 
 class ChartKind(click.ParamType):  # type: ignore[type-arg]
@@ -543,11 +532,11 @@ def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
         alone = {**options, own: None} if own else options
         each = files if files or kept else (None,)
         said = [_said(run, dict(alone), path) for path in kept]
+        writes = [prepared(found, path, _asked(context)) for path, (_, found) in zip(kept, said, strict=True)]
         codes = [_code_of(run, {**alone, own: file} if own else alone) for file in each]
-        for path, (code, found) in zip(kept, said, strict=True):
-            write(found, path, _asked(context))
-            codes.append(code)
-        return max(codes)
+        for write in writes:
+            write()
+        return max(*codes, *(code for code, _ in said), 0)
 
     command.__doc__ = run.__doc__
     return command
@@ -599,8 +588,8 @@ def check_language(path: str, language: str | None) -> None:
         raise InputError(f"{path} is named as a formula by {option}, and {wrong}", hint=hint)
 
 
-def _write_program(text: str, path: str) -> None:
-    """Write a formula in another language into a file, whose name may end as such programs do."""
+def _check_program(path: str) -> None:
+    """Refuse a file for a formula in another language that is named as another kind of answer."""
     from roofline.web.report import WRITERS
 
     ending = os.path.splitext(path)[1].lower()
@@ -609,7 +598,6 @@ def _write_program(text: str, path: str) -> None:
             f"end the name in {', '.join(each.ending for each in PRINTED.values())} or .txt, or leave the language out"
         )
         raise InputError(f"a formula in another language is text, and {path} is not", hint=hint)
-    write_text(path, f"{text}\n")
 
 
 def _opening(shown: Any) -> list[Any]:
@@ -626,30 +614,54 @@ def _opening(shown: Any) -> list[Any]:
     return opening
 
 
-def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
-    """Write what a command said; a page also says by which words."""
-    from roofline.web.report import picture_of, save_data, save_shown
+def prepared(found: KeptAnswers, path: str, words: Sequence[str]) -> Callable[[], None]:
+    """What writes what a command said: all that refuses the file is done before. A page also says by which words."""
+    from roofline.web.report import picture_of, prepared_file, save_data
 
-    lacks = ""
+    beside: list[tuple[Any, Any]] = []
+    save: Callable[[], str | None]
     if found.programs:
-        _write_program("\n".join(found.programs), path)
+        _check_program(path)
+        save = partial(write_text, path, "\n".join([*found.programs, ""]))
     elif found.data and not found.shown:
-        save_data(found.data[0], path)
+        save = partial(save_data, found.data[0], path)
     elif not found.shown:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
     elif path.lower().endswith(PICTURES):
-        for data in found.data:
-            show_json(data)
         chart = next((answer for answer, *_ in found.shown if hasattr(answer, "marks")), None)
         beside = [(said, answer) for answer, said, _ in found.shown if answer is not chart]
         if chart is None:
             chart, beside = picture_of(found.shown, path), [(_opening(beside[0][0]), beside[0][1])]
+        save = _prepared_chart(chart, path)
+    else:
+        title = click.get_current_context().meta.get(LOOK, {}).get("title", "")
+        save = prepared_file(found.shown, path, words, title)
+        beside = [(_opening(found.shown[0][1]), found.shown[0][0])]
+    units = found.shown[0][0].plain_table()[2] if path.lower().endswith(".csv") else {}
+
+    def write() -> None:
+        lacks = save() or ""
+        for data in found.data if path.lower().endswith(PICTURES) else ():
+            show_json(data)
         for said, answer in beside:
             show(said, of=answer)
-        _save_chart(chart, path)
-        return
-    else:
-        lacks = save_shown(found.shown, path, words, click.get_current_context().meta.get(LOOK, {}).get("title", ""))
-        show(_opening(found.shown[0][1]), of=found.shown[0][0])
-    is_table = path.lower().endswith(".csv")
-    wrote(path, found.shown[0][0].plain_table()[2] if is_table else {}, said=lacks)
+        wrote(path, units, said=lacks)
+
+    return write
+
+
+def _prepared_chart(chart: Any, path: str) -> Callable[[], str]:
+    """What writes a chart as it is asked to look, and says what is not drawn.
+
+    It has twice the size unless a width is asked for, which keeps the plot's proportions; rows of bars and of the key
+    keep their height.
+    """
+    look = click.get_current_context().meta.get(LOOK, {})
+    chart = chart.with_theme("dark") if look.get("dark") else chart
+    chart = chart.with_title(look["title"]) if "title" in look else chart
+
+    def save() -> str:
+        chart.save(path, width=look.get("width"))
+        return "; ".join(chart.left_out)
+
+    return save

@@ -34,7 +34,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from html import escape
 from io import StringIO
 from itertools import islice, takewhile
@@ -447,17 +447,23 @@ def save(
         chart = answer.plot(theme=theme or "light")
         (chart.with_title(title) if title else chart).save(name, width=width)
     else:
-        save_shown([(answer, None, None)], path, title=title)
+        prepared_file([(answer, None, None)], path, title=title)()
 
 
-def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequence[str] = (), title: str = "") -> str:
-    """Write what a command of these words showed, one answer below the other; give what the file lacks, in words.
+#: Writes a file, and gives what it lacks, in words.
+Write = Callable[[], "str | None"]
+
+
+def prepared_file(
+    shown: list[Shown], path: str | os.PathLike[str], command: Sequence[str] = (), title: str = ""
+) -> Write:
+    """What writes what a command of these words showed, one answer below the other; all that refuses it is done before.
 
     A page may have a ``title`` in place of its own.
     """
     name = os.fspath(path)
     check_ending(name, () if shown and hasattr(shown[0][0], "to_toml") else (MACHINE_FILE,))
-    return WRITERS[os.path.splitext(name)[1].lower()](shown, name, command, title) or ""
+    return WRITERS[os.path.splitext(name)[1].lower()](shown, name, command, title)
 
 
 def check_ending(name: str, but: Collection[str]) -> None:
@@ -476,14 +482,19 @@ def save_data(data: Any, path: str | os.PathLike[str]) -> None:
     write_text(os.fspath(path), json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def _save_page(shown: list[Shown], name: str, command: Sequence[str], title: str) -> str:
+def _page(shown: list[Shown], name: str, command: Sequence[str], title: str) -> Write:
     page = {**page_of(shown, command=command), **({"command": list(command)} if command else {})}
     page |= {"title": title, "beside": ""} if title else {}
-    write_text(name, _file(page))
-    return "" if page["steps"] else "no sliders; a page of one question with a bound has them"
+    text = _file(page)
+
+    def write() -> str:
+        write_text(name, text)
+        return "" if page["steps"] else "no sliders; a page of one question with a bound has them"
+
+    return write
 
 
-def _save_text(shown: list[Shown], name: str, *more: Any) -> None:
+def _text(shown: list[Shown], name: str, *more: Any) -> Write:
     from rich.console import Console
 
     from roofline.rendering.terminal import terminal
@@ -494,7 +505,7 @@ def _save_text(shown: list[Shown], name: str, *more: Any) -> None:
         Console(file=written, width=100, highlight=False, markup=False).print(
             told if hasattr(told, "__rich__") or hasattr(told, "__rich_console__") else terminal(told)
         )
-    write_text(name, written.getvalue())
+    return partial(write_text, name, written.getvalue())
 
 
 def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str]) -> None:
@@ -522,14 +533,14 @@ def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
     return found
 
 
-#: How answers are written, by the ending of the file; ``.csv`` is the table of a data frame.
-WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str], str], str | None]] = {
-    ".html": _save_page,
-    ".json": lambda shown, name, *_: save_data(plain_data(_method(shown, "to_dict", name)()), name),
-    ".txt": _save_text,
-    ".csv": lambda shown, name, *_: _write_table(name, *_method(shown, "plain_table", name)()),
-    MACHINE_FILE: lambda shown, name, *_: write_text(name, _method(shown, "to_toml", name)()),
-    **dict.fromkeys(PICTURES, lambda shown, name, *_: picture_of(shown, name).save(name)),
+#: What writes answers, by the ending of the file; ``.csv`` is the table of a data frame.
+WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str], str], Write]] = {
+    ".html": _page,
+    ".json": lambda shown, name, *_: partial(save_data, plain_data(_method(shown, "to_dict", name)()), name),
+    ".txt": _text,
+    ".csv": lambda shown, name, *_: partial(_write_table, name, *_method(shown, "plain_table", name)()),
+    MACHINE_FILE: lambda shown, name, *_: partial(write_text, name, _method(shown, "to_toml", name)()),
+    **dict.fromkeys(PICTURES, lambda shown, name, *_: partial(picture_of(shown, name).save, name)),
 }
 
 
