@@ -367,14 +367,13 @@ def unseen_misses(records: Sequence[KernelConstants]) -> list[str]:
         if known is None:
             lines.append(f"- {kernel.replace('_', ' ')} within a generation: no data against {goal}.")
         elif 100 * known.error["mdape"] > goal + 0.05:
-            error = percent(known.error["mdape"])
             own = percent(known.error.get("by_own_rows"))
             same = percent(known.error.get("by_same_shapes"))
             why = (
                 f"tested: a sister's own times of the very same shapes, by the ratio of peaks, are {same} off, as "
                 f"boost clocks stand in no data sheet; half of the chip's own rows give {own}; {known.source}, of 2015"
             )
-            lines.append(f"- {kernel} within a generation: {error} against {goal}; {why}.")
+            lines.append(f"- {kernel} within a generation: {percent(known.error['mdape'])} against {goal}; {why}.")
     return lines
 
 
