@@ -31,7 +31,7 @@ from roofline.bounds.ridges import Zones, zones
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.drawing import THEMES
 from roofline.charts.roofline_charts import ROUND, machine_index
-from roofline.charts.roofs import ceiling_line, machine_roof, slope_line
+from roofline.charts.roofs import RoofStroke, machine_roof, stroke_lines
 from roofline.charts.size_charts import EXPECTED, MOST_CURVES, Series, series
 from roofline.charts.specification import Line, Mark, Region
 from roofline.counts import typed_sizes
@@ -446,7 +446,6 @@ def with_expected_roofs(chart: Chart, machines: Sequence[Machine], answers: Sequ
     marks: list[Mark] = []
     notes: list[str] = []
     missing: list[str] = []
-    low, high = chart.x.limits
     for number, machine in enumerate(machines):
         mine = [answer for answer in answers if machine_index(answer.machine, machines) == number]
         formats = dict.fromkeys(ceiling.dtype for ceiling in machine_roof(machine, answers=mine).ceilings)
@@ -456,11 +455,11 @@ def with_expected_roofs(chart: Chart, machines: Sequence[Machine], answers: Sequ
                 missing.append(NO_CONSTANTS.format(f"{machine.key} {dtype}", by.library))
                 continue
             group = machine.key if len(machines) > 1 else ""
-            at, label = roof.peak / roof.bandwidth, f"{machine.key} expected {dtype}"
+            label = f"{machine.key} expected {dtype}"
             peak = f"expected {dtype} {format_quantity(roof.peak, 'FLOP/s')}"
             rate = f"expected {format_quantity(roof.bandwidth, 'B/s')}"
-            marks.append(slope_line(f"{label} slope", roof.bandwidth, (low, min(at, high)), number, DASH, rate, group))
-            marks.append(ceiling_line(label, roof.peak, (max(at, low), high), number, DASH, peak, group))
+            slope = RoofStroke(f"{label} slope", rate, roof.bandwidth, number, DASH)
+            marks += stroke_lines([slope], [RoofStroke(label, peak, roof.peak, number, DASH)], chart.x.limits, group)
             small = f"{format_quantity(roof.half_bytes, 'B')} or {format_quantity(roof.half_flops, 'FLOP')}"
             notes.append(f"{label}: launch-bound below n½ = {small}: as long as a start of {_seconds(roof.start)}")
     whiskers = [line for answer in answers for line in _whiskers(answer, machines, by)]

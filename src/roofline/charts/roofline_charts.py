@@ -32,12 +32,12 @@ from roofline.charts.chart import Chart, draws, joined, machines_said, ordered_n
 from roofline.charts.roofs import (
     RidgePoint,
     Roof,
-    ceiling_line,
+    RoofStroke,
     check_known,
     machine_roof,
     roof_lines,
     roof_ridges,
-    slope_line,
+    stroke_lines,
     unnumbered_ridges,
     with_styles,
     without_slope,
@@ -588,6 +588,9 @@ DTYPES = ("fp32", "bf16")
 #: The colour of the library's ceilings: none of a level or of the registers.
 LIBRARY = 4
 
+#: The stroke of a data sheet's figures.
+SHEET = 2
+
 #: How far the axes reach beyond the slopes' ends and the points, as factors.
 LEFT_OF_MEASURED, RIGHT_OF_MEASURED, ROUND_MEASURED = 30.0, 40.0, 4.0
 
@@ -611,26 +614,25 @@ def measured_chart(
     counts = sorted({ceiling.threads for ceiling in measured.ceilings})
     count = threads or max(counts, default=1)
     levels = measured.levels(count)
-    ceilings = list(_ceilings(measured, count, dtypes))
+    found = list(_ceilings(measured, count, dtypes))
+    ceilings = [stroke for _, stroke in found]
     if not levels or not ceilings:
         known = ", ".join(map(str, measured.thread_counts())) or "no"
         raise InputError(f"no roof was measured on {count} threads", hint=f"measured on {known} threads")
-    slopes = [(level.name, level.bandwidth) for level in levels]
-    beside = _sheet(sheet, [dtype for dtype, *_ in ceilings]) if sheet is not None else ((), ())
-    highest = max(peak for *_, peak in (*ceilings, *beside[1]))
+    slopes = [_slope(level.name, level.bandwidth, number) for number, level in enumerate(levels)]
+    beside: tuple[list[RoofStroke], list[RoofStroke]] = ([], [])
+    if sheet is not None:
+        roof = machine_roof(sheet, dtypes=list(dict.fromkeys(dtype for dtype, _ in found)))
+        of_sheet = [_ceiling(each.dtype, "data sheet", each.peak, NEUTRAL, SHEET) for each in roof.ceilings]
+        beside = [_slope(each.level, each.bandwidth, NEUTRAL, SHEET) for each in roof.slopes], of_sheet
     shown = [point for point in points if point.run.flops and point.run.bytes]
-    own = max(peak for *_, peak in ceilings)
-    ridges = [own / slopes[-1][1], *(peak / beside[0][-1][1] for *_, peak in beside[1] if beside[0])]
-    low = min([own / slopes[0][1] / LEFT_OF_MEASURED, *(point.run.intensity / ROUND_MEASURED for point in shown)])
+    own, highest = (max(each.rate for each in strokes) for strokes in (ceilings, [*ceilings, *beside[1]]))
+    ridges = [own / slopes[-1].rate, *(each.rate / beside[0][-1].rate for each in beside[1] if beside[0])]
+    low = min([own / slopes[0].rate / LEFT_OF_MEASURED, *(point.run.intensity / ROUND_MEASURED for point in shown)])
     high = max(
         [max(ridges) * RIGHT_OF_MEASURED / ROUND_MEASURED, *(point.run.intensity * ROUND_MEASURED for point in shown)]
     )
-    marks: list[Mark] = [
-        *_lines(slopes, ceilings, (low, high)),
-        *_lines(*beside, (low, high), of=sheet),
-        *_points(shown),
-    ]
-    floor = min([slopes[-1][1] * low, *(point.run.rate / ROUND_MEASURED for point in shown)])
+    floor = min([slopes[-1].rate * low, *(point.run.rate / ROUND_MEASURED for point in shown)])
     told = measured.conditions
     return Chart(
         kind="roofline",
@@ -638,7 +640,7 @@ def measured_chart(
         subtitle=f"{told.processor}, {told.date}" + (f"; beside it {sheet.name}" if sheet is not None else ""),
         x=Axis("arithmetic intensity", "FLOP/B", "log", (low, high)),
         y=Axis("FLOP/s", "FLOP/s", "log", (floor, highest * 4)),
-        marks=tuple(marks),
+        marks=(*stroke_lines(slopes, ceilings, (low, high)), *stroke_lines(*beside, (low, high)), *_points(shown)),
         notes=(
             *([f"the catalog has no peak of {sheet.name} to draw"] if sheet is not None and not beside[1] else []),
             "registers, tiles: without data; library: its best product; levels: the best bandwidth of any kernel",
@@ -647,13 +649,17 @@ def measured_chart(
     )
 
 
-Ceiling = tuple[str, str, tuple[int, int], float]
-Ceilings = Sequence[Ceiling]
-Slopes = Sequence[tuple[str, float]]
+def _slope(level: str, bandwidth: float, series: int, dash: int = 0) -> RoofStroke:
+    source = ", data sheet" * (dash == SHEET)
+    return RoofStroke(level, f"{level} {format_quantity(bandwidth, 'B/s')}{source}", bandwidth, series, dash)
 
 
-def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Iterator[Ceiling]:
-    """Dtype, what reached it, dash and colour, FLOP/s: of registers the fastest unit's, then the library's."""
+def _ceiling(dtype: str, what: str, peak: float, series: int, dash: int) -> RoofStroke:
+    return RoofStroke(f"{dtype} {what}", f"{dtype} {what} {format_quantity(peak, 'FLOP/s')}", peak, series, dash)
+
+
+def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Iterator[tuple[str, RoofStroke]]:
+    """Of each dtype what its registers reached, on the fastest unit, then its library."""
     for dtype in dtypes or DTYPES:
         units = [(name, measured.ceiling(f"{name} {dtype}", threads)) for name in ("tile", "register")]
         peaks = [(each.value, f"{name}s") for name, each in units if each is not None and each.threads == threads]
@@ -662,38 +668,10 @@ def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Ite
             raise InputError(f"no ceiling was measured in {dtype}", hint=f"drawn by default: {', '.join(DTYPES)}")
         if peaks:
             best, what = max(peaks, key=lambda each: each[0])
-            yield dtype, what, (0, NEUTRAL), best
+            yield dtype, _ceiling(dtype, what, best, NEUTRAL, 0)
         if library is not None:
             on = "" if library.threads == threads else f", {threads_text(library.threads)}"
-            yield dtype, f"library{on}", (1, LIBRARY), library.value
-
-
-def _sheet(sheet: Machine, dtypes: Sequence[str]) -> tuple[Slopes, Ceilings]:
-    roof = machine_roof(sheet, dtypes=list(dict.fromkeys(dtypes)))
-    return (
-        [(slope.level, slope.bandwidth) for slope in roof.slopes],
-        [(ceiling.dtype, "data sheet", (2, NEUTRAL), ceiling.peak) for ceiling in roof.ceilings],
-    )
-
-
-def _lines(
-    slopes: Slopes, ceilings: Ceilings, limits: tuple[float, float], of: Machine | None = None
-) -> Iterator[Line]:
-    """Slopes up to the highest ceiling, ceilings from the steepest slope: dashed where they are a data sheet's."""
-    low, high = limits
-    if not slopes:
-        return
-    top = max((peak for *_, peak in ceilings), default=slopes[0][1] * high)
-    steepest = max(bandwidth for _, bandwidth in slopes)
-    for number, (name, bandwidth) in enumerate(slopes):
-        end = min(high, top / bandwidth)
-        text = f"{name} {format_quantity(bandwidth, 'B/s')}" + (", data sheet" if of else "")
-        series = NEUTRAL if of else number
-        yield slope_line(name, bandwidth, (low, end), series, 2 if of else 0, text)
-    for dtype, what, (dash, series), peak in ceilings:
-        start = max(low, peak / steepest)
-        text = f"{dtype} {what} {format_quantity(peak, 'FLOP/s')}"
-        yield ceiling_line(f"{dtype} {what}", peak, (start, high), series, dash, text)
+            yield dtype, _ceiling(dtype, f"library{on}", library.value, LIBRARY, 1)
 
 
 def _points(points: Sequence[measured_points.MeasuredPoint]) -> Iterator[Point]:

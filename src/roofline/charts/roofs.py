@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from roofline.answers import numbered
@@ -17,7 +18,7 @@ from roofline.bounds.bound import Bound
 from roofline.charts.chart import joined
 from roofline.charts.specification import NEUTRAL, Axis, Line, Ridge
 from roofline.errors import InputError, suggest
-from roofline.frozen import dataclass, replace
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, find_level, level, rate, ridge
 from roofline.quantity import format_number, format_quantity
@@ -163,37 +164,50 @@ def without_slope(roofs: Sequence[Roof], levels: Sequence[str]) -> list[str]:
     ]
 
 
+class RoofStroke(NamedTuple):
+    """A slope or a ceiling as it is drawn: its full name, the text beside it, its B/s or FLOP/s, colour and stroke."""
+
+    label: str
+    text: str
+    rate: float
+    series: int = 0
+    dash: int = 0
+
+
 def roof_lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
-    """Slopes up to their last ridge, ceilings from their first."""
+    """The lines of each roof, every one with the unit where its machine has several."""
     for roof, group in zip(roofs, _groups(roofs), strict=True):
-        points = list(roof.ridge_points())
         units = {ceiling.unit for ceiling in roof.ceilings}
+        slopes, ceilings = [], []
         for slope in roof.slopes:
-            last = max((c.intensity for c in points if c.slope is slope), default=x.limits[1])
             text = f"{slope.level} {format_quantity(slope.bandwidth, 'B/s')}"
             label = f"{roof.machine.key} {slope.level}"
-            yield slope_line(label, slope.bandwidth, (x.limits[0], last), slope.series, slope.dash, text, group)
+            slopes.append(RoofStroke(label, text, slope.bandwidth, slope.series, slope.dash))
         for ceiling in roof.ceilings:
-            first = min((c.intensity for c in points if c.ceiling is ceiling), default=x.limits[0])
             text = f"{ceiling.dtype} {format_quantity(ceiling.peak, 'FLOP/s')}"
             text = f"{ceiling.unit} {text}" if len(units) > 1 else text
             label = f"{roof.machine.key} {ceiling.unit} {ceiling.dtype}"
-            yield ceiling_line(label, ceiling.peak, (first, x.limits[1]), roof.series, roof.dash, text, group)
+            ceilings.append(RoofStroke(label, text, ceiling.peak, roof.series, roof.dash))
+        yield from stroke_lines(slopes, ceilings, x.limits, group)
 
 
-def slope_line(
-    label: str, bandwidth: float, between: tuple[float, float], series: int, dash: int, text: str, group: str = ""
-) -> Line:
-    """The line intensity × bandwidth between two intensities."""
-    rates = tuple(bandwidth * intensity for intensity in between)
-    return Line(label, between, rates, "slope", series, dash, text, group)
+def stroke_lines(
+    slopes: Sequence[RoofStroke], ceilings: Sequence[RoofStroke], limits: tuple[float, float], group: str = ""
+) -> Iterator[Line]:
+    """Slopes up to the highest ceiling, ceilings from the steepest slope, between two intensities.
 
-
-def ceiling_line(
-    label: str, peak: float, between: tuple[float, float], series: int, dash: int, text: str, group: str = ""
-) -> Line:
-    """The line of a peak between two intensities."""
-    return Line(label, between, (peak, peak), "ceiling", series, dash, text, group)
+    >>> hbm, mxu = RoofStroke("hbm", "", 8e11), RoofStroke("mxu", "", 2e14)
+    >>> [(line.label, line.x) for line in stroke_lines([hbm], [mxu], (1.0, 1e4))]
+    [('hbm', (1.0, 250.0)), ('mxu', (250.0, 10000.0))]
+    """
+    low, high = limits
+    top = max((ceiling.rate for ceiling in ceilings), default=math.inf)
+    steepest = max((slope.rate for slope in slopes), default=math.inf)
+    for name, text, bandwidth, series, dash in slopes:
+        end = min(high, top / bandwidth)
+        yield Line(name, (low, end), (bandwidth * low, bandwidth * end), "slope", series, dash, text, group)
+    for name, text, peak, series, dash in ceilings:
+        yield Line(name, (max(low, peak / steepest), high), (peak, peak), "ceiling", series, dash, text, group)
 
 
 def _groups(roofs: Sequence[Roof]) -> list[str]:
