@@ -18,13 +18,7 @@ import pytest
 
 from roofline import bound, chip, comm, layout, scaling, solve, solve_equal
 from roofline.hardware.network import network
-from roofline.models import (
-    budget,
-    fewest,
-    load,
-    outline,
-    pool,
-)
+from roofline.models import budget, fewest, load, outline, pool
 from roofline.models.summary import summary
 from roofline.sizes import is_symbol
 from tests.cases.one_call_figures import FIGURES

@@ -15,17 +15,7 @@ from roofline.cli import main
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.hardware import chip, chips
 from roofline.hardware.mesh import smallest_slice, with_chips
-from roofline.models import (
-    advise_step,
-    fewest,
-    latency_throughput,
-    load,
-    nearest,
-    outline,
-    pool,
-    serve,
-    serve_bound,
-)
+from roofline.models import advise_step, fewest, latency_throughput, load, nearest, outline, pool, serve, serve_bound
 from roofline.models.operations import moved_by_part
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model

@@ -62,17 +62,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import either
-from roofline.sizes import (
-    TIE,
-    Definitions,
-    check,
-    in_plain_symbols,
-    is_array,
-    is_one,
-    is_symbol,
-    of_largest,
-    symbol,
-)
+from roofline.sizes import TIE, Definitions, check, in_plain_symbols, is_array, is_one, is_symbol, of_largest, symbol
 from roofline.statements import SizeCondition, kind_of
 
 SCHEMA = "roofline/formula/1"

@@ -34,18 +34,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, show_size
 from roofline.signatures import takes
-from roofline.sizes import (
-    Size,
-    ceil_div,
-    check,
-    exact_div,
-    is_one,
-    is_symbol,
-    maximum,
-    minimum,
-    product,
-    round_up,
-)
+from roofline.sizes import Size, ceil_div, check, exact_div, is_one, is_symbol, maximum, minimum, product, round_up
 from roofline.work import Op, Tensor, Work
 
 

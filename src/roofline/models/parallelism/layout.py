@@ -24,17 +24,7 @@ from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.signatures import call, check_fields, check_methods, either, spelled, takes
-from roofline.sizes import (
-    Size,
-    ceil_div,
-    check,
-    chip_counts,
-    exact_div,
-    is_array,
-    is_one,
-    is_symbol,
-    plain_number,
-)
+from roofline.sizes import Size, ceil_div, check, chip_counts, exact_div, is_array, is_one, is_symbol, plain_number
 
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
