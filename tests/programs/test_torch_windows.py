@@ -68,15 +68,23 @@ def test_smoothing_counts_all_that_lies_under_its_filters(mode: str, onnx_mode: 
 
 
 @pytest.mark.parametrize(("mode", "onnx_mode", "taps"), [("bilinear", "linear", 2), ("bicubic", "cubic", 4)])
-@pytest.mark.parametrize("size", [(8, 48), (64, 48), (64, 96), (32, 48)])
+@pytest.mark.parametrize("size", [(8, 48), (64, 48), (64, 96), (32, 48), (8, 12), (64, 12)])
 def test_neighbours_lie_along_dimensions_that_change(
     mode: str, onnx_mode: str, taps: int, size: tuple[int, int]
 ) -> None:
-    """As many in PyTorch as in ONNX: rows that stay as they are are not mixed."""
+    """As many in PyTorch as in ONNX: rows that stay as they are are not mixed, others once for a row of results."""
     onnx = pytest.importorskip("onnx")
     helper, F32 = onnx.helper, onnx.TensorProto.FLOAT
-    each = taps ** sum(r != n for n, r in zip((32, 48), size, strict=True))
-    expected = 2 * each * 2 * size[0] * size[1] if each > 1 else 0
+
+    def products(first: int, second: int) -> int:
+        """Along one dimension, of what the other one reads; then along that."""
+        (n, r, tap), (N, R, more) = sides[first], sides[second]
+        read = {round(place * N / R) + near for place in range(R) for near in range(more)} if more > 1 else range(N)
+        return r * tap * min(len(read), N) * (tap > 1) + r * R * more * (more > 1)
+
+    sides = [(n, r, taps if n != r else 1) for n, r in zip((32, 48), size, strict=True)]
+    at_once = size[0] * size[1] * sides[0][2] * sides[1][2] if size != (32, 48) else 0
+    expected = 2 * 2 * min(products(0, 1), products(1, 0), at_once)
     step = lambda x: F.interpolate(x, size, mode=mode)  # noqa: E731
     assert trace(step, "fp32[1, 2, 32, 48]").flops("all") == expected
     x, y = (helper.make_tensor_value_info(name, F32, shape) for name, shape in (("x", [1, 2, 32, 48]), ("y", None)))

@@ -10,7 +10,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import combinations
 
 from roofline.frozen import replace
 from roofline.notation.structure import Step
@@ -81,12 +81,12 @@ def resample(
     """Mix ``elements`` from ``taps`` neighbours each: a multiply and an add for every neighbour.
 
     ``reached`` are the elements of the first operand that are somebody's neighbour, where others are skipped; ``terms``
-    are given where a filter smooths (:func:`smoothed_terms`).
+    are given where neighbours lie on a grid (:func:`separable_terms`).
 
     ::
 
         FLOPs = 2·taps·elements        linear 2, bilinear 4, trilinear 8, bicubic 16 taps
-              = 2·terms                smoothed
+              = 2·terms                on a grid
               = 0                      nearest; its gradient adds once an element
     """
     flops = (2 * (taps * elements if terms is None else terms)) if taps > 1 else elements if backward else 0
@@ -107,45 +107,53 @@ def resized(
     smooths: bool = False,
     backward: bool = False,
 ) -> Op:
-    """Mix an image from ``taps`` neighbours along each dimension whose length changes."""
+    """Mix an image from ``taps`` neighbours along each dimension whose length changes; its gradient takes as many."""
     each = [taps if n != r else 1 for n, r in zip(shape, results, strict=True)]
-    facts: dict[str, Size] = {}
-    if smooths and taps > 1:
-        facts["terms"] = smoothed_terms(shape, results, each)
-    elif not backward:
-        facts["reached"] = reached_neighbours(shape, results, each)
-    size = product(results)
-    return resample(name, reads, writes, taps=product(each), elements=size, backward=backward, **facts)
+    reached = _reached(shape, results, each, smooths=smooths)
+    return resample(
+        name, reads, writes, taps=product(each), elements=product(results), backward=backward,
+        reached=None if backward or smooths else product(reached),
+        terms=separable_terms(shape, results, each, smooths=smooths),
+    )  # fmt: skip
 
 
-def reached_neighbours(shape: Sequence[Size], results: Sequence[Size], taps: Sequence[Size]) -> Size:
-    """Elements that a resampling reads at most: of each dimension, the neighbours of every result.
+def separable_terms(
+    shape: Sequence[Size], results: Sequence[Size], taps: Sequence[Size], *, smooths: bool = False
+) -> Size:
+    """Products of a resampling: some dimensions together, then others, whichever way takes the fewest.
 
-    >>> reached_neighbours((3, 64, 64), (3, 16, 128), (1, 2, 2))      # 32 of 64 rows, every column
-    6144
-    """
-    return product(minimum(n, tap * r) for n, r, tap in zip(shape, results, taps, strict=True))
-
-
-def smoothed_terms(shape: Sequence[Size], results: Sequence[Size], taps: Sequence[Size]) -> Size:
-    """Products of a resampling that smooths, one dimension after the other in the cheapest order.
-
-    Where n elements become r < n, a filter is taps·n/r wide and cut at both ends, as PyTorch's and Pillow's
+    Of dimensions that are still to be mixed, only neighbours of results go along. Where a filter ``smooths`` and n
+    elements become r < n, it is taps·n/r wide and cut at both ends, as PyTorch's and Pillow's
     (ATen/native/cpu/UpSampleKernel.cpp); of open sizes it counts as no wider than of equal ones.
 
-    >>> smoothed_terms((3, 64, 64), (3, 8, 8), (1, 2, 2))          # 120 elements under 8 filters: 120·64 + 120·8
+    >>> separable_terms((3, 64, 64), (3, 128, 128), (1, 4, 4))        # 4·128·64 and 4·128·128, not 16·128·128
+    294912
+    >>> separable_terms((3, 64, 64), (3, 32, 32), (1, 2, 2))          # four neighbours of each at once
+    12288
+    >>> separable_terms((3, 64, 64), (3, 8, 8), (1, 2, 2), smooths=True)     # 120 under 8 filters: 120·64 + 120·8
     25920
     """
-    changed = [place for place, (n, r) in enumerate(zip(shape, results, strict=True)) if n != r]
-    ways = []
-    for order in permutations(changed):
-        sizes, terms = list(shape), []
-        for place in order:
-            n, sizes[place] = sizes[place], 1
-            terms.append(_under_filters(n, results[place], taps[place]) * product(sizes))
-            sizes[place] = results[place]
-        ways.append(sum(terms))
-    return minimum(*ways)
+    under = [_under_filters(n, r, tap) if smooths else tap * r for n, r, tap in zip(shape, results, taps, strict=True)]
+    reached = _reached(shape, results, taps, smooths=smooths)
+
+    def least(left: Sequence[int]) -> Size:
+        ways = []
+        for now in (now for many in range(1, len(left) + 1) for now in combinations(left, many)):
+            after = [place for place in left if place not in now]
+            sizes = [under[p] if p in now else reached[p] if p in after else r for p, r in enumerate(results)]
+            ways.append(product(sizes) + least(after))
+        return minimum(*ways) if ways else 0
+
+    return least([place for place, tap in enumerate(taps) if tap > 1])
+
+
+def _reached(shape: Sequence[Size], results: Sequence[Size], taps: Sequence[Size], *, smooths: bool) -> list[Size]:
+    """Elements of each dimension that a resampling reads at most: the neighbours of every result.
+
+    >>> _reached((3, 64, 64), (3, 16, 128), (1, 2, 2), smooths=False)      # 32 of 64 rows, every column
+    [3, 32, 64]
+    """
+    return [n if smooths else minimum(n, tap * r) for n, r, tap in zip(shape, results, taps, strict=True)]
 
 
 def _under_filters(n: Size, r: Size, taps: Size) -> Size:

@@ -14,7 +14,7 @@ distance); Radford et al. (Whisper), arXiv:2212.04356, section 2.2 (convolutions
 
 A vision tower has position tables on a grid, and merges or averages patches:
 
->>> [weight.shape for weight in GridPositionEmbedding("pos_embed", rows=2304, width=1024, taps=4).weights()]
+>>> [weight.shape for weight in GridPositionEmbedding("pos_embed", rows=2304, width=1024, taps=2).weights()]
 [(2304, 1024)]
 """
 
@@ -402,8 +402,9 @@ def with_source(model: Model, source: Size | None) -> Model:
 class GridPositionEmbedding(RecordedBlock):
     """A learned table of positions on a grid, added to the patches: ``taps`` of its rows for each patch.
 
-    ``weighted`` where they are interpolated (4 taps bilinear, 16 bicubic); ``axes`` where the table has one part for
-    each side of the grid. ::
+    ``weighted`` where they are interpolated along one side of the grid and then along the other, whose taps count (2
+    bilinear, 4 bicubic); those before depend on the sides, which are open. ``axes`` where the table has one part for
+    each side. ::
 
         vector FLOPs = patches·width·taps·(2 if weighted else 1)        products, and adding up
 

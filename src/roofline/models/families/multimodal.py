@@ -67,7 +67,7 @@ def _qwen(fields: Fields, width: int) -> Vision:
     deep = fields.listed("deepstack_visual_indexes") or []
     branch = Layer((*merger("deepstack_merger", True), DeepStackAdd("deepstack")))
     prefix = "model.visual."
-    positions = GridPositionEmbedding("pos_embed", rows, inside, taps=4, weighted=True)
+    positions = GridPositionEmbedding("pos_embed", rows, inside, taps=2, weighted=True)
     return Vision(
         tower=_model(
             fields, prefix, elements, inside, [layer] * fields.layers("depth"),
@@ -102,7 +102,7 @@ def _kimi(fields: Fields, width: int) -> Vision:
     heads = fields.size("vt_num_attention_heads", "num_attention_heads")
     layer = _layer(moved, inside, heads, ("q_proj", "k_proj", "v_proj", "proj"), ("", "fc1", "fc2"))
     together = inside * merge * merge
-    positions = GridPositionEmbedding("patch_embed.pos_emb", high * wide, inside, taps=16, weighted=True)
+    positions = GridPositionEmbedding("patch_embed.pos_emb", high * wide, inside, taps=4, weighted=True)
     count = fields.layers("vt_num_hidden_layers", "num_hidden_layers")
     return Vision(
         tower=_model(
