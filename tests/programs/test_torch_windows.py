@@ -78,7 +78,7 @@ def test_neighbours_lie_along_dimensions_that_change(
 
     def products(first: int, second: int) -> int:
         """Along one dimension, of what the other one reads; then along that."""
-        (n, r, tap), (N, R, more) = sides[first], sides[second]
+        (_, r, tap), (N, R, more) = sides[first], sides[second]
         read = {round(place * N / R) + near for place in range(R) for near in range(more)} if more > 1 else range(N)
         return r * tap * min(len(read), N) * (tap > 1) + r * R * more * (more > 1)
 
