@@ -42,6 +42,9 @@ def test_the_passes_of_a_training_step() -> None:
     }
     products = [op for op in parts if op.phase == "backward" and op.kind == "contraction"]
     assert {op.role for op in products} == {"input gradient", "weight gradient"}
+    for op in products:  # each operand is as large as the sizes of its product say, which tiles load again
+        m, n, k = (op.dims[name] for name in "mnk")
+        assert [t.elements for t in (*op.reads[:2], op.writes[0])] == [m * k, n * k, m * n], op.where
     work = {role: sum(op.work.total("flops", "matrix") for op in products if op.role == role) for role in
             ("input gradient", "weight gradient")}  # fmt: skip
     assert work["input gradient"] == work["weight gradient"]

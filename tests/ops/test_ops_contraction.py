@@ -15,7 +15,7 @@ from roofline.models import decode, load
 from roofline.notation import program
 from roofline.ops import build, padded, tile_bytes, tiled_traffic
 from roofline.ops.attention import attend
-from roofline.ops.contraction import matmul
+from roofline.ops.contraction import contraction, matmul
 from roofline.work import Key, Op, Tensor
 
 small = st.integers(1, 6)
@@ -118,6 +118,28 @@ def test_tiled_traffic_is_what_the_loop_over_tiles_loads(m: int, n: int, k: int,
     op = matmul(m, n, k, a="bf16", b="fp32")
     assert tiled_traffic(op, bm, bn, bk) == loaded + stored
     assert tile_bytes(op, bm, bn, bk) == largest
+
+
+@given(rows=st.integers(1, 7), matrices=st.integers(1, 3), bm=st.integers(1, 4), bn=st.integers(1, 4))
+def test_tiles_of_several_matrices_load_what_the_best_way_to_deal_the_rows_does(
+    rows: int, matrices: int, bm: int, bn: int
+) -> None:
+    """Every way to deal rows to experts, each of which gets one: tile after tile of each expert."""
+    n, k, matrices = 5, 3, min(matrices, rows)
+    ways = []
+    for dealt in product(range(1, rows + 1), repeat=matrices):
+        if sum(dealt) == rows:
+            tiles = [(own, at) for many in dealt for own in _steps(many, bm) for at in _steps(n, bn)]
+            ways.append(sum(2 * own * k + 4 * k * columns + 2 * own * columns for own, columns in tiles))
+    x, out = Tensor("x", (rows, k), "bf16"), (Tensor("y", (rows, n), "bf16"),)
+    w = Tensor("w", (8, n, k), "fp32", "weight", touched=matrices * n * k)
+    op = contraction("experts", (x, w), out, m=rows, n=n, k=k)
+    op = replace(op, dims={**op.dims, "groups": matrices})
+    assert tiled_traffic(op, bm, bn, 2) == min(ways)
+
+
+def _steps(size: int, step: int) -> list[int]:
+    return [min(step, size - at) for at in range(0, size, step)]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "deepseek-v3"])

@@ -895,7 +895,7 @@ def _is_passed(tensor: Tensor) -> bool:
 
 
 def _kind(op: Op) -> str:
-    if "groups" in op.dims:
+    if "choices" in op.dims:
         return "experts"
     if op.kind == "convolution" and "m" not in op.dims:
         return "elementwise"  # of each channel by itself, beside a recurrence: no product of matrices
@@ -917,7 +917,7 @@ def _joins(before: Op, op: Op, apart: bool) -> bool:
         return False
     if _in_experts(before) and _in_experts(op):
         return True
-    if before.kind == op.kind == "contraction" and "groups" not in op.dims:
+    if before.kind == op.kind == "contraction" and "choices" not in op.dims:
         same = before.reads and op.reads and before.reads[0].ident == op.reads[0].ident
         return bool(same) and all(decided(before.dims[name] == op.dims[name]) for name in ("m", "k", "batch"))
     if apart or before.kind not in ELEMENT_KINDS or before.kind == "embedding":
@@ -930,7 +930,7 @@ def _joins(before: Op, op: Op, apart: bool) -> bool:
 
 
 def _in_experts(op: Op) -> bool:
-    return "groups" in op.dims or ".experts." in f".{op.where}."
+    return "choices" in op.dims or ".experts." in f".{op.where}."
 
 
 def kernel_format(dtype: str) -> str:
@@ -1114,7 +1114,7 @@ def _latent_run(
 
 
 def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
-    products = [part.op for part in group if "groups" in part.op.dims]
+    products = [part.op for part in group if "choices" in part.op.dims]
     op = products[0]
     a, b, _ = _operands(op)
     wide = [one for one in products if decided(one.dims["k"] == op.dims["k"])]

@@ -150,8 +150,10 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
     ::
 
         bytes = left·⌈n/bn⌉ + right·⌈m/bm⌉ + out              bytes of each tensor, batch included
+        right = max(matrices, ⌈m/bm⌉) of one matrix           where the rows are those of several, as of experts
 
-    What else it reads, a bias or the scales of quantised weights, is read once.
+    However the rows fall to several matrices, no fewer tiles of one matrix's rows hold them; left is then a row for
+    each product. What else it reads, a bias or the scales of quantised weights, is read once.
     The sum over k stays on chip, so ``bk`` does not matter here; :func:`tile_bytes` says what must fit.
     With bf16 and without the result the intensity is bm·bn/(bm + bn).
     Source: "How To Scale Your Model", chapter 1, the note on tiles.
@@ -165,9 +167,16 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
 def tiled_tensors(op: Op, bm: int, bn: int) -> list[tuple[Tensor, Size]]:
     """Each tensor of a tiled contraction with the bytes that are moved of it."""
     left, right, out = _matrices(op)
-    again_left, again_right = ceil_div(op.dims["n"], bn), ceil_div(op.dims["m"], bm)
-    loaded = [(left, left.traffic_bytes * again_left), (right, right.traffic_bytes * again_right)]
-    return [*loaded, *((tensor, tensor.traffic_bytes) for tensor in (*op.reads[2:], out))]
+    m, n, k, batch = (op.dims[name] for name in ("m", "n", "k", "batch"))
+
+    def loaded(tensor: Tensor, length: Size, again: Size) -> tuple[Tensor, Size]:
+        if "groups" not in op.dims:
+            return tensor, tensor.traffic_bytes * again
+        elements = maximum(tensor.traffic_elements, product((length, k, batch, again)))
+        return tensor, replace(tensor, touched=elements).traffic_bytes
+
+    both = [loaded(left, m, ceil_div(n, bn)), loaded(right, n, ceil_div(m, bm))]
+    return [*both, *((tensor, tensor.traffic_bytes) for tensor in (*op.reads[2:], out))]
 
 
 @takes()

@@ -467,7 +467,7 @@ class MixtureOfAttention(Attention):
         rows = tokens * self.top_k
         touched = touched_experts(self.count, self.top_k, tokens)
         out = grouped(builder, name, (self.count, outputs), x, rows, touched, rows)
-        dims = {size: amount for size, amount in builder.ops[-1].dims.items() if size not in ("groups", "choices")}
+        dims = {size: amount for size, amount in builder.ops[-1].dims.items() if size != "choices"}
         builder.mark(dims=dims)
         return out
 

@@ -250,7 +250,7 @@ def _product(op: Op, gradients: GradientFormat) -> list[Op]:
     )  # fmt: skip
     to_weight = replace(
         op, work=products + others, reads=(x, y), writes=(_gradient(weight, gradients.dtype), *biases),
-        dims={**op.dims, "m": n, "n": k, "k": m}, where=f"{op.where} weight gradient", role="weight gradient",
+        dims={**op.dims, "m": k, "k": m}, where=f"{op.where} weight gradient", role="weight gradient",
     )  # fmt: skip
     return [to_input] if is_frozen(op, gradients.trained) else [to_input, to_weight]
 

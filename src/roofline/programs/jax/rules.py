@@ -57,6 +57,7 @@ def ragged_dot(call: Call) -> Priced:
         groups = product(b.shape[d] for d in numbers.rhs_group_dimensions)
         rows = product(a.shape[d] for d in numbers.lhs_ragged_dimensions)
         reads |= {tensor.ident: tensor for tensor in call.touch(1, exact_div(b.size, groups) * rows)}
+        op = replace(op, dims={**op.dims, "groups": groups})
     return replace(op, reads=tuple(reads.values()))
 
 

@@ -109,7 +109,8 @@ def grouped_mm(call: Call) -> Priced:
         elif a.rank == 3:
             first = _met(first, sizes["n"], sizes["m"] * sizes["k"])
     op = pricing.contraction(call.name, (first, second), call.writes, **sizes)
-    return replace(op, reads=(*op.reads, *call.read_without(a, b)))
+    dims = {**op.dims, "groups": max((a, b), key=lambda each: each.rank).shape[0]} if a.rank != b.rank else op.dims
+    return replace(op, reads=(*op.reads, *call.read_without(a, b)), dims=dims)
 
 
 def _met(matrices: Tensor, rows: Size, each: Size) -> Tensor:
