@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -240,6 +241,32 @@ def test_stages_on_a_torus_are_neighbours() -> None:
     (message,) = sent(decode(parts[0], batch=2, context=10), "Permute")
     assert message.work.total("hops") == 1
     assert message.work.total("wire") == 2 * 8192 * 2 / 4
+
+
+@pytest.mark.parametrize("on", ["v5p:4x4x4", "v5e:4x4"])
+def test_stages_over_two_axes_of_a_torus_send_no_less_than_the_best_routes(on: str) -> None:
+    """A linear program over all routes of all messages, stages in a row as a snake."""
+    optimize = pytest.importorskip("scipy.optimize")
+    target = chip(on)
+    layout = Parallelism.on(target, pipeline=16, tensor=target.mesh.chips // 16)
+    parts, _ = local_stages(load("llama-2-70b"), target, layout)
+    (message,) = sent(decode(parts[0], batch=2, context=10), "Permute")
+    counted = message.work.total("wire") / message.dims["bytes"]
+    snake = [(row, column if row % 2 == 0 else 3 - column) for row in range(4) for column in range(4)]
+    closes = on == "v5p:4x4x4"
+    apart = {(a, b): [_apart(x, y, closes) for x, y in zip(a, b, strict=True)] for a in snake for b in snake}
+    links = [ends for ends, steps in apart.items() if sum(steps) == 1]
+    hops, pairs = np.array([[(b == c) - (a == c) for a, b in links] for c in snake]), list(pairwise(snake))
+    wanted = np.concatenate([[(c == end) - (c == begin) for c in snake] for begin, end in pairs])
+    routes = np.hstack([np.kron(np.eye(len(pairs)), hops), np.zeros((len(wanted), 1))])
+    carried = np.hstack([np.tile(np.eye(len(links)), len(pairs)), -np.ones((len(links), 1))])
+    most = [0] * len(links) * len(pairs) + [1]
+    best = optimize.linprog(most, carried, np.zeros(len(links)), routes, wanted).fun
+    assert 0.8 * best < counted <= best < 0.7
+
+
+def _apart(a: int, b: int, closes: bool) -> int:
+    return min(abs(a - b), 4 - abs(a - b)) if closes else abs(a - b)
 
 
 def test_a_batch_that_copies_do_not_divide() -> None:

@@ -26,7 +26,7 @@ from roofline.models.weights import Weight
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import price_collective
 from roofline.ops.collectives.routing import Density
-from roofline.sizes import Size, exact_div, is_zero, product
+from roofline.sizes import Size, exact_div, is_one, is_zero, product
 from roofline.work import Op, Tensor, Work
 
 #: How collectives go: by a named algorithm, as a chooser says, or as is usual.
@@ -82,7 +82,8 @@ class PipelineSend(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         axes = tuple(axis if _closes(axis) else _neighbours(axis) for axis in self.axes)
         sent = exact_div(x.traffic_bytes, self.alike)
-        builder.add(collective_operation("Permute", axes, sent, x, algorithm=self.algorithm), "")
+        op = collective_operation("Permute", axes, sent, x, algorithm=self.algorithm)
+        builder.add(_with_sent(op, product(_share_of_a_link(axis, 1) for axis in self.axes)), "")
         return x
 
 
@@ -92,16 +93,45 @@ def send_to_both_sides(
     """Hidden states sent to the next pipeline stage and gradients to the one before, so many ``pieces`` of each.
 
     A link of a torus carries both at once, one each way. Two links of a ring lead away from a stage, so each carries
-    half of what it sends. On a line, where the last stage's go back to the first over all links, a direction carries
-    2·chunks − 1. Behind switches both leave a chip by the same link.
+    half of what it sends; of several rings, parts may go by others (:func:`_share_of_a_link`). On a line, where the
+    last stage's go back to the first over all links, a direction carries 2·chunks − 1. Behind switches both leave a
+    chip by the same link.
     """
     out = replace(x, ident=f"{x.ident} sent")
     sent = collective_operation("Permute", (_neighbours(axis),), nbytes, x, out, algorithm)
     if _on_torus(axis):
-        most, of = (1, 2) if _closes(axis) or len(axis.segments) > 1 else (2 * chunks - 1, sum(pieces))
-        share = {key: exact_div(n * most, of) if key.quantity == "wire" else n for key, n in sent.work.items()}
-        sent = replace(sent, work=Work(share))
+        alone = len(axis.segments) == 1 and not _closes(axis)
+        share = exact_div(2 * chunks - 1, sum(pieces)) if alone else exact_div(_share_of_a_link(axis, 2), 2)
+        sent = _with_sent(sent, share)
     return [replace(sent, repeat=count) for count in pieces]
+
+
+def _with_sent(op: Op, share: Size) -> Op:
+    """The operation with this share of its bytes on each link."""
+    if is_one(share):
+        return op
+    return replace(op, work=Work({key: n * share if key.quantity == "wire" else n for key, n in op.work.items()}))
+
+
+def _share_of_a_link(axis: MeshAxis, ways: int) -> Size:
+    """Least share of a message that the busiest link carries where every stage sends one to a neighbour.
+
+    Over several axes of a torus a part f goes straight and the rest takes ``around`` links of others, at least 3, or 2
+    round a ring of three. All links together are as many as carry that::
+
+        links·P·f ≥ ways·(P − 1)·(f + around·(1 − f))       links: those of a chip on average; ways: 2 back and forth
+
+    >>> from roofline.hardware import chip
+    >>> [_share_of_a_link(MeshAxis("p", 16, chip(on).mesh.axes[0].segments * 2), 2) for on in ("v5p:4x4x4", "v5e:4x4")]
+    [0.7258064516129032, 0.8333333333333334]
+    """
+    if len(axis.segments) < 2 or not _on_torus(axis):
+        return 1
+    sizes = [each.size for each in axis.segments]
+    links = sum(each.directions if each.shape == "ring" else 2 - 2 / each.size for each in axis.segments)
+    around, chips = 2 if 3 in sizes else 3, product(sizes)
+    taken = ways * (chips - 1) / (chips * links)
+    return around * taken / (1 + (around - 1) * taken)
 
 
 def _closes(axis: MeshAxis) -> bool:
