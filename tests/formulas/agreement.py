@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.bounds.api import bound, question
-from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
+from roofline.bounds.bound import BOUNDS
+from roofline.bounds.closed_form import Formula, question_formula
 from roofline.errors import RooflineError, UntimedError
 from roofline.models import load, names, serve_bound, train
 from roofline.models.blocks.encoder import encoder_of

@@ -18,7 +18,8 @@ from hypothesis import given
 
 import roofline
 from roofline.bounds.api import bound, question
-from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
+from roofline.bounds.bound import BOUNDS
+from roofline.bounds.closed_form import Formula, question_formula
 from roofline.bounds.solve import solve
 from roofline.cli import main
 from roofline.cli.trace import load_program

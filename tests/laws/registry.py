@@ -203,7 +203,8 @@ def number_is_compiled(rng: random.Random) -> int:
 
 @law("elasticities over the rates sum to −1")
 def elasticities(rng: random.Random) -> int:
-    from roofline.bounds.closed_form import BOUNDS, question_formula
+    from roofline.bounds.bound import BOUNDS
+    from roofline.bounds.closed_form import question_formula
 
     line, _, sizes = a_question(rng)
     try:

@@ -68,6 +68,9 @@ from roofline.sizes import (
 from roofline.statements import Gap, kind_of, untimed_parts, without
 from roofline.work import Op
 
+#: The times of a bound: all overlaps, each operation overlaps within itself, nothing overlaps.
+BOUNDS = ("lower", "op_by_op", "upper")
+
 #: The kind of a bound, by the quantity of the resource that binds.
 BINDS = {"flops": "compute", "bytes": "memory", "wire": "network", "hops": "latency"}
 BOUND_KINDS = {quantity: f"{what}-bound" for quantity, what in BINDS.items()}

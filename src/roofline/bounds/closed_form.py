@@ -23,7 +23,7 @@ from itertools import combinations
 from typing import Any
 
 from roofline.answers import Answer, attributes, heading, plain_data, plain_table
-from roofline.bounds.bound import UNITS, Bound, OpBound, ResourceUse, with_whole_numbers
+from roofline.bounds.bound import BOUNDS, UNITS, Bound, OpBound, ResourceUse, with_whole_numbers
 from roofline.bounds.crossing import first_where, rises, roots_of
 from roofline.bounds.memory import moved_tensors
 from roofline.errors import InputError, SizeError, suggest
@@ -66,9 +66,6 @@ from roofline.sizes import TIE, Definitions, check, in_plain_symbols, is_array, 
 from roofline.statements import SizeCondition, kind_of
 
 SCHEMA = "roofline/formula/1"
-
-#: The three bounds.
-BOUNDS = ("lower", "op_by_op", "upper")
 
 #: The largest size at which flips are looked for, and how many sizes are looked at before the search closes in.
 LARGEST_SIZE, LOOKED_AT = 2**40, 3000

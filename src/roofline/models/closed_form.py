@@ -23,8 +23,8 @@ from typing import Any
 from roofline.answers import WAYS, machine_asked
 from roofline.bounds.api import question, take_target_options, target
 from roofline.bounds.arrays import ArrayBound, asked_of_rows, column_of, unknown_at
-from roofline.bounds.bound import Bound
-from roofline.bounds.closed_form import BOUNDS, Formula, fastest, formula_of, of_cases, question_formula
+from roofline.bounds.bound import BOUNDS, Bound
+from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
 from roofline.bounds.crossing import put_numbers
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 from roofline.counts import FROM_ZERO
@@ -51,7 +51,6 @@ from roofline.signatures import optional, spelled, takes
 from roofline.sizes import (
     BLOCK,
     Codes,
-    Definitions,
     Size,
     check,
     chip_counts,
@@ -378,7 +377,10 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
     found = []
     for bound in bounds:
-        own = _over_stages(bound) if isinstance(bound, Pipelined) else {}
+        own: dict[str, Any] = {}
+        if isinstance(bound, Pipelined):
+            own = {"forms": bound.forms, "definitions": bound.definitions}
+            own |= {"stages": bound.stages, "slowest": bound.any_slowest}
         form = formula_of(bound, point, from_zero=FROM_ZERO, said=said, conditions=conditions, **own)
         if tried:  # memory is that of as many as stages, whichever number is the fastest
             held = {name: put_numbers(size, {sizes[number]: stages}) for name, size in _memory_of(form).items()}
@@ -389,14 +391,6 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
 
 def _memory_of(form: Formula) -> dict[str, Any]:
     return {name: size for name, size in form.forms.items() if name.startswith("memory")}
-
-
-def _over_stages(bound: Pipelined) -> dict[str, Any]:
-    """What a formula of a step over stages has beside others: their times stand in its bounds by symbols."""
-    short, through = Definitions(), bound.through
-    assert through is not None
-    forms = {name: through(lambda each, name=name: short("stage", getattr(each, name))) for name in BOUNDS}
-    return {"forms": forms, "definitions": short, "stages": bound.stages, "slowest": bound.any_slowest}
 
 
 def _enough_sequences(layout: Parallelism, batch: Any) -> list[ValidRange]:
@@ -474,7 +468,7 @@ def _figure(step: Bound | Training | None, name: str) -> Any:
         return "" if name == "bound_by" else np.nan
     if not isinstance(step, Training):
         return column_of(step, name)
-    if name in ("lower", "op_by_op", "upper"):
+    if name in BOUNDS:
         return getattr(step, name)
     each = [stage.bound for stage in step.stages]
     if name.startswith("memory"):
@@ -533,7 +527,7 @@ def _training_form(
     forms = {f"memory.{name}": size for name, size in found.memory.parts.items()} | {"memory": found.memory.total}
     forms |= {"model_flops": found.model_flops}
     if len(found.stages) > 1 or found.layout.pipeline > 1:
-        forms |= {name: getattr(found, name) for name in ("lower", "op_by_op", "upper")}
+        forms |= {name: getattr(found, name) for name in BOUNDS}
     stages = [stage.bound for stage in found.stages]
     said = [*said, *[OF_SLOWEST] * (len(stages) > 1)]
     more: dict[str, Any] = {"said": said, "stages": stages, "definitions": found.definitions}

@@ -35,12 +35,12 @@ from typing import Any
 from roofline import dtypes, sizes
 from roofline.answers import attributes, capability, plain_data
 from roofline.bounds.api import take_target_options, target
-from roofline.bounds.bound import Bound, decoded
+from roofline.bounds.bound import BOUNDS, Bound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.memory import Footprint, fullest
 from roofline.errors import HardwareError, InputError, SizeError
-from roofline.frozen import NamedTuple, dataclass, replace
+from roofline.frozen import Frozen, NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
 from roofline.lazy import np
@@ -238,8 +238,8 @@ class Pipelined(Bound):
     a stage's work, and ``latency`` is the time of the smallest piece; its ``estimate`` is of a number of equal pieces,
     the fastest of :func:`numbers_to_try`. ``lower``, ``op_by_op`` and ``upper`` are the
     step's: the time between two tokens of a sequence in decode, until the last prompt is through in prefill. Of open
-    sizes ``any_slowest`` has the step of each stage that may be the slowest, beside the time of a micro-batch on it;
-    ``through`` gives the whole time by that of a micro-batch on each.
+    sizes ``any_slowest`` has the step of each stage that may be the slowest, beside the time of a micro-batch on it,
+    and ``forms`` the three times with ``definitions`` for those of stages, which are long.
     """
 
     stages: tuple[Bound, ...] = ()
@@ -247,7 +247,8 @@ class Pipelined(Bound):
     latency: Size = 0
     slowest: int = 0
     any_slowest: tuple[tuple[Size, Bound], ...] = ()
-    through: Callable[..., Size] | None = None
+    forms: Mapping[str, Size] = Frozen()
+    definitions: sizes.Definitions | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, ``pipeline`` with what each stage takes beside those of a bound."""
@@ -458,11 +459,8 @@ def _over_stages(
     own: dict[str, Any] = {"stages": last, "micro_batches": count, "latency": latency, "slowest": slowest}
     if here is not None:
         return Pipelined(**plain_fields(stacked(here)), **own)
-    lower = through(lambda bound: bound.lower)
     step: dict[str, Any] = {
-        "lower": lower,
-        "op_by_op": through(lambda bound: bound.op_by_op),
-        "upper": through(lambda bound: bound.upper),
+        **{name: through(lambda bound, name=name: getattr(bound, name)) for name in BOUNDS},
         "footprint": fullest([stage.footprint for stage in last if stage.footprint is not None]),
     }
     said = assume("layout", _said(asked, parts, count, len(found[0])))
@@ -472,8 +470,8 @@ def _over_stages(
         changed: dict[str, Any] = {
             **step,
             "estimate": None if base.estimate is None else through(lambda bound: bound.estimate),
-            "attainable": None if base.attainable is None else base.flops / lower,
-            "utilisation": None if base.utilisation is None else base.utilisation * base.lower / lower,
+            "attainable": None if base.attainable is None else base.flops / step["lower"],
+            "utilisation": None if base.utilisation is None else base.utilisation * base.lower / step["lower"],
             # what a chunk has before it is no size of the step
             "sizes": {n: asked.options.get(n, v) for n, v in base.sizes.items() if n != "past" or n in asked.options},
             "assumptions": (*base.assumptions, *said),
@@ -484,7 +482,9 @@ def _over_stages(
         return whole(slowest)
     each = {amount: number for number, amount in reversed(list(enumerate(amounts)))}
     any_slowest = tuple((amount, whole(number)) for amount, number in reversed(each.items()))
-    return whole(slowest, any_slowest=any_slowest, through=through)
+    short = sizes.Definitions()
+    forms = {name: through(lambda each, name=name: short("stage", getattr(each, name))) for name in BOUNDS}
+    return whole(slowest, any_slowest=any_slowest, forms=forms, definitions=short)
 
 
 def _steady(phase: str, times: Sequence[Size], turns: Size) -> Size:
