@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import Comparable
+from roofline.answers import Comparable, capability
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
@@ -43,12 +43,31 @@ from roofline.statements import Assumption, assume, without
 from roofline.work import Op, Work
 
 if TYPE_CHECKING:
-    from roofline.bounds.sharding_plans import LaidOut
+    from roofline.ops.sharding.local import OpenSplit
     from roofline.ops.sharding.plans import Plan
 
 
 #: Units of amounts of raw work.
 AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
+
+#: The plan that sends over the fewest mesh axes, which is the rule of the book's four cases.
+FEWEST = "fewest"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaidOut:
+    """A sharded program on a mesh: the operations of the plan taken, the machine with the mesh, the line as it ends.
+
+    ``splits`` is what has to hold of open sizes.
+    """
+
+    machine: Machine
+    ops: tuple[Op, ...]
+    name: str
+    others: Sequence[Any] = field(default=())
+    said: tuple[Assumption, ...] = ()
+    expression: str = ""
+    splits: tuple[OpenSplit, ...] = ()
 
 
 @check_methods
@@ -89,9 +108,8 @@ class Question:
         """The plan of a sharded program on its mesh, None where there is one chip."""
         if self.raw or not (self.conventions.use or self.parsed.axes):
             return None
-        from roofline.bounds.sharding_plans import lay_out
-
-        return lay_out(self)
+        found: LaidOut = capability("lay_out")(self)
+        return found
 
     def _ops(self) -> tuple[Op, ...]:
         """Build the operations on one chip."""
@@ -195,13 +213,12 @@ class Question:
         """
         if not self.is_sharded or self.plan_of_all is not None:
             return self
-        from roofline.bounds.sharding_plans import FEWEST, first_plan, plan_for_rows
-
         if self.conventions.plan not in (None, FEWEST):
             return self
         if not has_arrays(self.sizes):
             return self.vary(plan=FEWEST)
-        return replace(self, plan_of_all=(first_plan if self.conventions.plan == FEWEST else plan_for_rows)(self))
+        chosen = capability("first_plan" if self.conventions.plan == FEWEST else "plan_for_rows")
+        return replace(self, plan_of_all=chosen(self))
 
     @property
     def is_sharded(self) -> bool:
@@ -473,10 +490,8 @@ def _chooses(asked: Question) -> bool:
     if asked.conventions.plan is not None:
         used = (op.options["collective"] for op in asked.ops() if op.kind == "collective")
         return not set(used).isdisjoint(wanted or ())
-    from roofline.bounds.sharding_plans import ranked
-
     kinds = {step.function for step in asked.parsed.steps if step.kind == "collective"}
-    for found in ranked(asked):
+    for found in capability("ranked_plans")(asked):
         kinds.update(*(choice.collectives for choice in found.plan.choices if choice))
     return not kinds.isdisjoint(wanted or ())
 

@@ -23,12 +23,12 @@ from functools import lru_cache, partial
 from itertools import islice
 from math import log
 from sys import float_info
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 from roofline.answers import open_as_null
 from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
-from roofline.bounds.conventions import Conventions
+from roofline.bounds.question import FEWEST, LaidOut, Question
 from roofline.errors import HardwareError, InputError, NotationError, SizeError
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.machine import Machine, Mesh
@@ -64,58 +64,8 @@ SHOWN_PLANS = 8
 #: How many rows of arrays a plan for all of them is chosen by.
 LOOKED_AT = 5
 
-#: The plan that sends over the fewest mesh axes, which is the rule of the book's four cases.
-FEWEST = "fewest"
-
 #: Byte policies under which what an operation moves does not depend on the others, so that parts of a plan add up.
 BY_PART = ("each-op", "tiled")
-
-
-class Sharded(Protocol):
-    """What plans are made for: a question about a program on a mesh."""
-
-    @property
-    def text(self) -> str:
-        """The line."""
-
-    @property
-    def sizes(self) -> Mapping[str, Any]:
-        """Sizes by name."""
-
-    @property
-    def conventions(self) -> Conventions:
-        """What is counted, and how."""
-
-    @property
-    def plan_of_all(self) -> Plan | None:
-        """The plan that was chosen for all sizes together."""
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether it is about several chips."""
-
-    @property
-    def mesh_names(self) -> tuple[str, ...]:
-        """Names in the sizes of mesh axes."""
-
-    @property
-    def parsed(self) -> Program:
-        """Its line as a program."""
-
-    def on_mesh(self) -> Machine:
-        """The machine with its mesh."""
-
-    def vary(self, **changes: Any) -> Sharded:
-        """The question with some of its parts replaced."""
-
-    def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        """Operations as they are priced."""
-
-    def price(self, ops: tuple[Op, ...], machine: Machine) -> Bound:
-        """The bound of operations."""
-
-    def written_as(self, parsed: Program) -> str:
-        """The line of a program."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,23 +181,7 @@ class PlanList(Sequence[RankedPlan]):
         return f"<{len(self)} plans>"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LaidOut:
-    """A sharded program on a mesh: the operations of the plan taken, the machine with the mesh, the line as it ends.
-
-    ``splits`` is what has to hold of open sizes.
-    """
-
-    machine: Machine
-    ops: tuple[Op, ...]
-    name: str
-    others: Sequence[RankedPlan] = field(default=())
-    said: tuple[Assumption, ...] = ()
-    expression: str = ""
-    splits: tuple[OpenSplit, ...] = ()
-
-
-def lay_out(asked: Sharded) -> LaidOut:
+def lay_out(asked: Question) -> LaidOut:
     """Choose the plan of a question and build its operations."""
     search = _Search.of(asked)
     if asked.plan_of_all is not None and not asked.plan_of_all.axes & search.mesh.single:
@@ -267,7 +201,7 @@ def lay_out(asked: Sharded) -> LaidOut:
     return search.laid_out(listed[at - 1].plan, listed)
 
 
-def first_plan(asked: Sharded) -> Plan:
+def first_plan(asked: Question) -> Plan:
     """The plan that sends over the fewest mesh axes, of those that every size of the question allows.
 
     >>> from roofline.bounds.api import question
@@ -278,7 +212,7 @@ def first_plan(asked: Sharded) -> Plan:
     return _Search.of(asked).first()
 
 
-def plan_for_rows(asked: Sharded) -> Plan:
+def plan_for_rows(asked: Question) -> Plan:
     """The plan that takes the least over some rows together, by the product of its times, of those that all rows allow.
 
     Looked at are rows at even distances, the plans that are the best at one of them, and the one that sends over the
@@ -315,7 +249,7 @@ def _some_rows(sizes: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**sizes, **{name: int(column[at]) for name, column in flat.items()}} for at in places]
 
 
-def ranked(asked: Sharded) -> Sequence[RankedPlan]:
+def ranked(asked: Question) -> Sequence[RankedPlan]:
     """List every plan, best first; with open sizes or arrays list them, the least to send first."""
     if not asked.is_sharded:
         hint = "shard a dimension, as in bf16[B_X, D], or let plans use=… a mesh axis"
@@ -334,7 +268,7 @@ def _first_of_open(text: str, compute: str | None, single: frozenset[str], also:
 class _Search:
     """The plans of one question."""
 
-    asked: Sharded
+    asked: Question
     parsed: Program
     machine: Machine
     mesh: Mesh
@@ -343,7 +277,7 @@ class _Search:
     derived: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, asked: Sharded) -> _Search:
+    def of(cls, asked: Question) -> _Search:
         check_uneven(asked.conventions.uneven)
         parsed = asked.parsed
         machine = asked.on_mesh()
