@@ -46,18 +46,14 @@ def symbolic_rates(machine: Machine, key: Key, op: Op | None) -> list[Rate]:
 
 
 def _as_symbol(machine: Machine, key: Key, found: Rate) -> Rate:
-    name = f"{_LETTER[key.quantity]}_{found.dtype or key.dtype or _resource(machine, key, found)}"
-    name = re.sub(r"\W", "_", name)
+    # hops share one resource, and those of each link have a latency of their own
+    level = machine.segment(key.place) if key.quantity == "hops" else None
+    named = found.dtype or key.dtype or (found.resource if level is None else level.link)
+    name = re.sub(r"\W", "_", f"{_LETTER[key.quantity]}_{named}")
     units = {unit.name: unit.kind for unit in machine.units}
     if key.quantity == "flops" and units.get(found.resource) != "matrix":
         name += f"_{found.resource}"
     return found._replace(value=rate_symbol(name), plain=found.value)
-
-
-def _resource(machine: Machine, key: Key, found: Rate) -> str:
-    """What a rate is named after: hops share one resource, and those of each link have a latency of their own."""
-    level = machine.segment(key.place) if key.quantity == "hops" else None
-    return found.resource if level is None else level.link
 
 
 @cache

@@ -46,7 +46,7 @@ from roofline.progress import stopped
 from roofline.quantity import agree
 from roofline.sections import Headline
 from roofline.signatures import either, listed_names, spelled, takes
-from roofline.sizes import BLOCK, Codes, check, is_array, is_symbol
+from roofline.sizes import BLOCK, Codes, check, is_array, is_symbol, plain_number
 from roofline.statements import untimed_apart
 
 #: What is told of the rows that are done, and of how many there are.
@@ -302,10 +302,6 @@ def _axis(name: str, value: Any) -> Any:
     return np.atleast_1d(np.asarray(checked, dtype=np.float64)).reshape(-1)
 
 
-def _whole(value: Any) -> int | float:
-    return int(value) if value == int(value) else float(value)
-
-
 class LineTable(BlockTable):
     """The grid of a line's sizes on one machine or several: by closed forms where rows are many, or as arrays."""
 
@@ -315,7 +311,7 @@ class LineTable(BlockTable):
         self, asked: Sequence[Question], axes: Mapping[str, Any], formulas: Mapping[str, str], columns: Sequence[str]
     ) -> None:
         self.axes = {name: values if name in asked[0].raw else integers(values) for name, values in axes.items()}
-        self.single = {name: _whole(values[0]) for name, values in axes.items() if len(values) == 1}
+        self.single = {name: plain_number(values[0]) for name, values in axes.items() if len(values) == 1}
         self.choices, self.columns = len(asked), columns
         self.machines = told_apart([one.machine for one in asked])
         self.lines = [self._line(one, formulas) for one in asked]

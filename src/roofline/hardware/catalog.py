@@ -677,7 +677,9 @@ def described_machine(
     >>> described_machine({"bf16": 3e14, "hbm": 2e12, "nvlink": 4.5e11})[0].links[0].name
     'nvlink'
     """
-    own = {name: value for name, value in described.items() if name in CHIP_KEYS and not _is_short(name, value)}
+    # a link may be said by its bandwidth, or by one dictionary, in place of a list of tables
+    short = [] if isinstance(described.get("link"), list | tuple) else ["link"]
+    own = {name: value for name, value in described.items() if name in CHIP_KEYS and name not in short}
     if "inherits" in own and isinstance(own.get("tdp"), str):  # it may start from the one that is inherited
         del own["tdp"]
     words = {} if {"inherits", "memory"} & own.keys() else MAIN_WORDS
@@ -754,11 +756,6 @@ def _check_levels(tables: Mapping[str, Any]) -> None:
 def _table_of(said: Any) -> dict[str, Any]:
     """A level or a link as a table; a figure alone is its bandwidth."""
     return dict(said) if isinstance(said, Mapping) else {"bandwidth": said}
-
-
-def _is_short(name: str, value: Any) -> bool:
-    """Whether a link is said by its bandwidth, or by one dictionary, not by a list of tables."""
-    return name == "link" and not isinstance(value, list | tuple)
 
 
 def _peaks_of(figures: dict[str, Any], name: str, spelt: str) -> dict[str, Any]:

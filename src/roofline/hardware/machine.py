@@ -365,8 +365,7 @@ class Machine(Answer):
 
     def sections(self) -> Iterator[Section]:
         """Its figures with their basis, its rules of thumb, and what is odd about it."""
-        found: Iterator[Section] = capability("Machine.sections")(self)
-        return found
+        yield from capability("Machine.sections")(self)
 
     def tables_as_data(self) -> Mapping[str, Table]:
         """``figures`` have their basis, source and what other sources make of them; ``other sources`` what these say.
@@ -376,8 +375,7 @@ class Machine(Answer):
         >>> frame.loc[("pcie", "bandwidth"), ["basis", "verdict"]].tolist()
         ['spec', 'one source']
         """
-        found: Mapping[str, Table] = capability("Machine.tables_as_data")(self)
-        return found
+        return dict(capability("Machine.tables_as_data")(self))
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """Its figures with their sources, or the table that is named."""
@@ -385,13 +383,11 @@ class Machine(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """It as plain data in SI units, every figure with its source and basis."""
-        found: dict[str, Any] = capability("Machine.to_dict")(self)
-        return found
+        return dict(capability("Machine.to_dict")(self))
 
     def to_toml(self) -> str:
         """It as a machine file, with what was set on it: ``save("mine.toml")`` writes what ``on="mine.toml"`` reads."""
-        found: str = capability("Machine.to_toml")(self)
-        return found
+        return str(capability("Machine.to_toml")(self))
 
     def figure(self, name: str) -> Figure:
         """The figure that ``name`` sets: ``hbm``, ``hbm.capacity``, ``bf16``, ``link.duplex``, ``mxu.clock``.

@@ -261,8 +261,7 @@ def shipped_names() -> list[list[str]]:
 @cache
 def _index() -> dict[str, str]:
     with open(os.path.join(_CATALOG, "index.json"), encoding="utf-8") as file:
-        found: dict[str, str] = json.load(file)
-    return found
+        return dict(json.load(file))
 
 
 def _shipped(name: str) -> str | None:

@@ -642,8 +642,7 @@ class Model(Answer):
 
     def sections(self) -> Iterator[Section]:
         """Parameters, FLOPs, memory and bytes of one prefill, keys and values of a token; its parts."""
-        found: Iterator[Section] = capability("Model.sections")(self)
-        return found
+        yield from capability("Model.sections")(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The model in the JSON of an answer: name, family, parameters of each kind, layers, source."""

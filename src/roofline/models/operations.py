@@ -182,13 +182,9 @@ def forward_pass(
     if model.head and output:
         ops.append(_head(model, ends, storage_of(""), stream))
     if model.kv_memory != "main":
-        ops = [_with_cache_at(op, model.kv_memory) for op in ops]
+        host = model.kv_memory
+        ops = [with_tensors(op, lambda t: replace(t, level=host) if t.role in ("kv", "state") else t) for op in ops]
     return tuple(ops if output else [_without_result(op, stream) for op in ops])
-
-
-def _with_cache_at(op: Op, memory: str) -> Op:
-    """The operation with what sequences keep, keys, values and states, in another memory."""
-    return with_tensors(op, lambda t: replace(t, level=memory) if t.role in ("kv", "state") else t)
 
 
 def _without_result(op: Op, stream: Tensor) -> Op:

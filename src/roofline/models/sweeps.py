@@ -225,8 +225,7 @@ class StepSweep(Columns):
     @property
     def models(self) -> Sequence[Model]:
         """The models whose steps these are."""
-        found: Sequence[Model] = self.asked.get("model", (self.model,))
-        return found
+        return list(self.asked.get("model", (self.model,)))
 
     @property
     def subject(self) -> str:

@@ -65,6 +65,7 @@ from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import step_bound
 from roofline.models.serving.bound import until_next
+from roofline.models.serving.layouts import memory_capacity
 from roofline.models.serving.speculation import Drafter, drafter
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes, request_times
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion
@@ -427,16 +428,13 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         raise InputError(wrong, hint=f"choose other formats, {spelled('formats')}")
     ways = Parallelism.on(machine, **replica.by_use)
     stages, _ = local_stages(asked.model, machine, ways)
-    level = data_level(machine)
-    if level.capacity is None:
-        wrong = f"the capacity of {level.name} of {machine.name} is not known"
-        raise InputError(wrong, hint=f"give it with {spelled('set')}")
+    level, there = data_level(machine), memory_capacity(machine)
     kv, weights = formats.get("kv"), formats.get("weights")
 
     def kept(part: Model) -> float:
         return float(part.cache_bytes(load.peak_context, dtype=kv)) if part.kv_memory == "main" else 0.0
 
-    capacity = level.capacity.value * asked.memory_share
+    capacity = there * asked.memory_share
 
     def room_for(part: Model) -> tuple[float, float]:
         beside, each = capacity - float(part.weight_bytes(weights)), kept(part)
@@ -450,7 +448,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     if draft is not None:
         sequence += draft.sequence
         parts |= {"draft": draft.weights, "kv": sequence}
-    rough = UnloadedReplica(asked, replica, Footprint(parts, level.name, level.capacity.value), capacity, sequence, 0)
+    rough = UnloadedReplica(asked, replica, Footprint(parts, level.name, there), capacity, sequence, 0)
     if sum(parts.values()) > capacity:
         return rough
     copies = replica.copies
@@ -463,7 +461,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     parts["activations"] = activations * min(several, max(CHUNKS) / load.new_tokens)
     room = capacity - sum(parts.values()) + sequence
     most = min(asked.most_sequences, int(room / sequence) if sequence else asked.most_sequences) * copies
-    rough = replace(rough, memory=Footprint(parts, level.name, level.capacity.value), most=max(most, 0))
+    rough = replace(rough, memory=Footprint(parts, level.name, there), most=max(most, 0))
     if most < 1:
         return rough
     decoded = {"context": load.mean_context}

@@ -180,16 +180,13 @@ class SharedAttention(Block):
         return product(axis.size for axis in self.axes)
 
     def weights(self) -> tuple[Weight, ...]:
-        found: tuple[Weight, ...] = self.inner.weights()
-        return found
+        return tuple(self.inner.weights())
 
     def kept_per_token(self) -> tuple[CachedTokens, ...]:
-        found: tuple[CachedTokens, ...] = self.inner.kept_per_token()
-        return found
+        return tuple(self.inner.kept_per_token())
 
     def kept_per_sequence(self) -> tuple[Cached, ...]:
-        found: tuple[Cached, ...] = self.inner.kept_per_sequence()
-        return found
+        return tuple(self.inner.kept_per_sequence())
 
     def send(self, builder: OperationBuilder, kind: str, nbytes: Size, part: str, x: Tensor | None = None) -> None:
         """Add a collective of the chips that share keys and values."""

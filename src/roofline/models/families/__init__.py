@@ -139,8 +139,7 @@ def _defaults() -> dict[str, dict[str, Any]]:
     import json
 
     with open(os.path.join(os.path.dirname(__file__), "defaults.json"), encoding="utf-8") as file:
-        found: dict[str, dict[str, Any]] = json.load(file)
-    return found
+        return dict(json.load(file))
 
 
 def read_as(model_type: str) -> str:

@@ -152,7 +152,8 @@ a divisor of 8: 1, 2, 4, 8
         left: Size = 1
         if len(given) == len(every):
             if have is not None and taken != have:
-                wrong = f"{_product(given)} is {_chips(taken)}, and {machine.target} has {have}"
+                chips = f"{taken} chip{'s' * (taken != 1)}"
+                wrong = f"{_product(given)} is {chips}, and {machine.target} has {have}"
                 raise LayoutError(wrong, hint=_fits(have, one))
         elif have is None:
             left = made.sharing if data is None and made.expert % (made.tensor * made.context) == 0 else 1
@@ -348,10 +349,6 @@ def check_one_layout(options: Mapping[str, Any]) -> None:
 def _product(ways: Mapping[str, int]) -> str:
     shown = [f"{name} {size}" for name, size in ways.items() if size > 1]
     return " · ".join(shown) or "one chip"
-
-
-def _chips(count: int) -> str:
-    return "1 chip" if count == 1 else f"{count} chips"
 
 
 def _fits(have: int, one: int) -> str:

@@ -392,10 +392,12 @@ def _holding(found: Sequence[Bound], smaller: Sequence[Bound]) -> list[list[Boun
     ]
 
 
-def _in_turns(asked: ServingStep, turns: Size, smaller: Sequence[Bound] | None = None) -> Bound:
-    """A step in so many equal micro-batches, with the memory of ``smaller`` ones."""
+def _in_turns(
+    asked: ServingStep, turns: Size, smaller: Sequence[Bound] | None = None, priced: Sequence[Bound] | None = None
+) -> Bound:
+    """A step in so many equal micro-batches, ``priced`` where it was, with the memory of ``smaller`` ones."""
     stages = _Stages.of(asked, turns)
-    found = stages.price()
+    found = priced or stages.price()
 
     def through(time: Callable[[Bound], Size]) -> Size:
         return _steady(asked.phase, [time(bound) for bound in found], turns)
@@ -426,16 +428,16 @@ def _fastest(asked: ServingStep, sequences: Size) -> Bound:
     best = most = sizes.minimum(asked.ways.pipeline, sequences)
     if is_symbol(most):
         return _in_turns(asked, most)
-    least, smallest = math.inf, None
+    least, tried = math.inf, dict[int, list[Bound]]()
     for number in range(asked.ways.pipeline if is_array(most) else int(most), 0, -1):
         turns = sizes.minimum(number, most)
-        found = _Stages.of(asked, turns).price()
-        times, smallest = [bound.lower for bound in found], smallest or found
+        tried[number] = _Stages.of(asked, turns).price()
+        times = [bound.lower for bound in tried[number]]
         time = _steady("decode", times, turns)
         best, least = of_largest([-least, -time * (1 + TIE)], [best, turns]), sizes.minimum(least, time)
         if np.all(turns * maximum(*times) <= sum(times)):
             break
-    return _in_turns(asked, best, smallest)
+    return _in_turns(asked, best, tried[max(tried)], None if is_array(best) else tried[int(best)])
 
 
 def _over_stages(

@@ -90,11 +90,9 @@ def compute_bound_batch(
     :func:`roofline.models.decode`; bytes are counted under ``policy``.
     """
     check_policy(policy)
-    asked = (model, machine, context, policy, tile, attention, tuple(options.items()))
-    try:
-        return _compute_bound_batch(*asked)
-    except TypeError:  # of an option that has no hash, as a list
-        return _compute_bound_batch.__wrapped__(*asked)
+    # a list has no hash
+    chosen = {name: tuple(value) if name == "skew" and value is not None else value for name, value in options.items()}
+    return _compute_bound_batch(model, machine, context, policy, tile and tuple(tile), attention, tuple(chosen.items()))
 
 
 @lru_cache(maxsize=256)

@@ -266,15 +266,11 @@ def _from_tokens(found: Training, axes: Sequence[str]) -> list[Limit]:
     axis; over stages the floor gathers weights once.
     """
     asked, one = found.question, found
-    if asked.as_fits and asked.microbatches is not None and all(_margin(found, axis) >= 0 for axis in axes):
+    sent = [time for axis in axes for time in axis_times(found.bound, axis).values()]
+    if asked.as_fits and asked.microbatches is not None and computing(found.bound) >= max(sent, default=0.0):
         one = again(found, microbatches=1)
     twice = again(one, batch_tokens=2 * found.batch_tokens)
     return [_from_tokens_of(one, twice, axis) for axis in axes]
-
-
-def _margin(found: Training, axis: str) -> float:
-    """Seconds by which computing takes longer than what an axis sends over its busiest link."""
-    return computing(found.bound) - max(map(float, axis_times(found.bound, axis).values()), default=0.0)
 
 
 def _from_tokens_of(found: Training, twice: Training, axis: str) -> Limit:
