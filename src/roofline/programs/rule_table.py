@@ -30,8 +30,8 @@ from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.signatures import either, spelled
-from roofline.sizes import Size, at_typical_size, ceil_div, is_symbol, log2, minimum
-from roofline.work import Op, Tensor
+from roofline.sizes import Size, at_typical_size, ceil_div, is_symbol, is_zero, log2, minimum
+from roofline.work import Op, Tensor, Work
 
 Rule = TypeVar("Rule")
 
@@ -70,6 +70,11 @@ class PricedCall:
         """So many FLOPs, ``special`` of them transcendental, for each of ``size`` elements."""
         moved = {"reads": self.reads, "writes": self.writes, "transcendentals": special and special * size, **facts}
         return pricing.vector(self.name, kind, flops=flops * size, elements=size, one_each=size, **moved)
+
+    def beside(self: _Called, op: Op, flops: Size, dtype: str = "fp32", **facts: Any) -> Op:
+        """An operation over all that the call reads (or ``reads``), with so many FLOPs more on the vector unit."""
+        work = op.work if is_zero(flops) else op.work + Work.flops("vector", dtype, flops)
+        return replace(op, **{"reads": self.reads, "work": work, **facts})
 
     def unknown(self: _Called, reason: str) -> Op:
         """A gap: no rule can tell what it costs."""

@@ -58,7 +58,7 @@ def matmul(call: Call) -> Priced:
 def _rescaled(call: Call, op: Op, scale: int) -> Op:
     """A product of integers whose sums are brought to the scale of the result, or to floating point without one."""
     each = QUANTISE if call.has(scale) else 1
-    return replace(op, reads=call.reads, work=op.work + Work.flops("vector", "fp32", each * op.writes[0].elements))
+    return call.beside(op, each * op.writes[0].elements)
 
 
 def _turned(shape: tuple[Size, ...], transposed: int) -> tuple[Size, ...]:
@@ -72,8 +72,7 @@ def gemm(call: Call) -> Priced:
     k = a[0] if call.get("transA") else a[1]
     m, n = call.writes[0].dims
     op = pricing.contraction(call.name, call.read(0, 1, 2), call.writes, m=m, n=n, k=k)
-    ended = Work.flops("vector", pricing.arithmetic(call.read(0, 1)), m * n * _activated(call))
-    return replace(op, work=op.work + ended)
+    return call.beside(op, m * n * _activated(call), pricing.arithmetic(call.read(0, 1)), reads=op.reads)
 
 
 def _activated(call: Call) -> int:
@@ -139,8 +138,7 @@ def deformed(call: Call) -> Priced:
     weight, out = call.shape(1), call.writes[0].dims
     taken = out[0] * product(out[2:]) * call.shape(0)[1] * product(weight[2:])
     added = (2 * 4 + call.has(4)) * taken + (call.writes[0].elements if call.has(3) else 0)
-    work = op.work + Work.flops("vector", pricing.arithmetic(call.read(0)), added)
-    return replace(op, name=call.name, reads=call.reads, work=work, note="")
+    return call.beside(op, added, pricing.arithmetic(call.read(0)), name=call.name, note="")
 
 
 def windows_of(
@@ -354,9 +352,8 @@ def flexible(call: Call) -> Priced:
     if not nodes:
         return op
     each = sum(PER_ELEMENT.get(NAMES.get(node.op_type, ""), PerElement(0)).flops for node in nodes)
-    scores = q[0] * q[1] * q[2] * k[2]
-    work = op.work + Work.flops("vector", pricing.arithmetic(call.reads), each * scores)
-    return replace(op, work=work, note="the functions of FlexAttention may mask scores: they are counted whole")
+    note = "the functions of FlexAttention may mask scores: they are counted whole"
+    return call.beside(op, each * q[0] * q[1] * q[2] * k[2], pricing.arithmetic(call.reads), note=note)
 
 
 #: Cells by ONNX's name.
@@ -528,8 +525,7 @@ def few_bits(call: Call) -> Priced:
     k, n = call.count("K"), call.count("N")
     op = pricing.contraction(call.name, call.read(0, 0), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k)
     unpacked = (DEQUANTISE if call.name == "MatMulNBits" else 1) * n * k
-    beside = Work.flops("vector", pricing.arithmetic(call.read(0)), unpacked + call.has(5) * op.writes[0].elements)
-    return replace(op, reads=call.reads, work=op.work + beside)
+    return call.beside(op, unpacked + call.has(5) * op.writes[0].elements, pricing.arithmetic(call.read(0)))
 
 
 @rule("GatherBlockQuantized")
@@ -548,8 +544,7 @@ def to_float(call: Call) -> Priced:
     a, b = call.shape(0), call.shape(1)
     op = pricing.contraction(call.name, call.read(1, 1), call.writes, m=product(a[:-1]), n=b[-1], k=a[-1])
     dynamic = QUANTISE * product(a) if call.name == "DynamicQuantizeMatMul" else 0
-    scaled = Work.flops("vector", pricing.arithmetic(call.writes), dynamic + op.writes[0].elements)
-    return replace(op, reads=call.reads, work=op.work + scaled)
+    return call.beside(op, dynamic + op.writes[0].elements, pricing.arithmetic(call.writes))
 
 
 @rule("QGemm")
@@ -586,9 +581,8 @@ def experts(call: Call) -> Priced:
     cost = PER_ELEMENT[_ACTIVATIONS[call.get("activation_type", "relu")]]
     between = tokens * k * exact_div(each[1], x[-1]) * cost.flops
     mixed = SOFTMAX_PER_ELEMENT * tokens * E + 2 * tokens * k * x[-1] + (DEQUANTISE * met * sum(each) if packed else 0)
-    work = op.work + Work.flops("vector", pricing.arithmetic(call.read(0)), between + mixed)
-    note = "tokens of a mixture of experts meet as many different experts as they can"
-    return replace(op, reads=(*call.read(0, 1), *held), work=work, note=note)
+    reads, note = (*call.read(0, 1), *held), "tokens of a mixture of experts meet as many different experts as they can"
+    return call.beside(op, between + mixed, pricing.arithmetic(call.read(0)), reads=reads, note=note)
 
 
 # What goes in is read, what comes out is written.

@@ -146,10 +146,7 @@ def sparse_product(call: Call, left: TensorOperand, right: TensorOperand, *added
     elif not left.is_sparse and left.tensor is not None:
         reads = (_met(reads[0], _places(right, 0), rows), *reads[1:])
     op = pricing.contraction(call.name.strip("_"), reads[:2], call.writes, m=rows, n=columns, k=1)
-    if not bias:
-        return op
-    sums = Work.flops("vector", pricing.arithmetic(call.writes), call.results[0].elements)
-    return replace(op, reads=reads, work=op.work + sums)
+    return call.beside(op, call.results[0].elements, pricing.arithmetic(call.writes), reads=reads) if bias else op
 
 
 def _meetings(left: TensorOperand, right: TensorOperand) -> tuple[Size, Size]:
@@ -277,12 +274,6 @@ def fourier(call: Call) -> Priced:
     return pricing.fourier(call.name.strip("_"), call.reads, call.writes, rows=rows, n=n, real=call.name != "_fft_c2c")
 
 
-def _beside(op: Op, call: Call, amount: Size) -> Op:
-    """The operation over all that the call reads, with so many FLOPs more on the vector unit."""
-    work = op.work + Work.flops("vector", "fp32", amount) if amount else op.work
-    return replace(op, name=call.name, reads=call.reads, work=work)
-
-
 def _around(call: Call, pack: registry.PackedWeights) -> Size:
     """FLOPs before and after a product: x into integers where that happens here, results rescaled, bias and ReLU.
 
@@ -307,7 +298,7 @@ def packed_linear(call: Call) -> Priced:
     x, pack = call.args[:2]
     n, k = pack.weight.shape
     op = pricing.contraction(call.name, 2 * call.read(pack.weight), call.writes, m=product(x.shape[:-1]), n=n, k=k)
-    return _beside(op, call, _around(call, pack))
+    return call.beside(op, _around(call, pack))
 
 
 @rule(*(f"quantized.conv{turned}{n}d{post}" for n in (1, 2, 3) for turned in ("", "_transpose")
@@ -319,7 +310,7 @@ def packed_convolution(call: Call) -> Priced:
     plain = Call("aten.convolution", "convolution", (x, pack.weight, *pack.window.values()), names, call.results)
     op = convolution(plain)
     assert isinstance(op, Op)
-    return _beside(op, call, _around(call, pack))
+    return call.beside(op, _around(call, pack), name=call.name)
 
 
 _PAIRS = ("add", "mul", "add_relu", "mul_relu", "add_scalar", "mul_scalar", "add_scalar_relu", "mul_scalar_relu")
@@ -350,7 +341,7 @@ def quantised_matmul(call: Call) -> Priced:
     results = call.results[0].elements
     m, n = a.shape[-2], b.shape[-1]
     sizes = {"m": m, "n": n, "k": a.shape[-1], "batch": exact_div(results, m * n)}
-    return _beside(pricing.contraction(call.name, call.read(a, b), call.writes, **sizes), call, QUANTISE * results)
+    return call.beside(pricing.contraction(call.name, call.read(a, b), call.writes, **sizes), QUANTISE * results)
 
 
 @rule("quantized.softmax")
@@ -359,7 +350,7 @@ def softmax(call: Call) -> Priced:
     (x,) = call.operands(0)
     rows = exact_div(x.elements, x.shape[call.get("dim", -1)])
     op = pricing.softmax(call.name, call.reads, call.writes, elements=x.elements, rows=rows)
-    return _beside(op, call, (DEQUANTISE + QUANTISE) * x.elements)
+    return call.beside(op, (DEQUANTISE + QUANTISE) * x.elements)
 
 
 _BATCH_NORMS = [f"batch_norm{n}{post}" for n in ("", "1d", "2d", "3d") for post in ("", "_relu")]
@@ -376,7 +367,7 @@ def norm(call: Call) -> Priced:
     function = "batch_norm" if stored else "layer_norm"
     affine = 2 if call.operand("weight") is not None else 0
     op = pricing.norm(function, call.reads, call.writes, elements=x.elements, rows=rows, affine=affine, name=call.name)
-    return _beside(op, call, (DEQUANTISE + QUANTISE + ("relu" in call.name)) * x.elements)
+    return call.beside(op, (DEQUANTISE + QUANTISE + ("relu" in call.name)) * x.elements)
 
 
 rule("quantized.max_pool1d", "quantized.max_pool2d")(pool)

@@ -25,7 +25,7 @@ from roofline.programs.pytorch.registry import (
 from roofline.programs.pytorch.rules.moving import named_elements, scattered
 from roofline.programs.tensor_parts import needing
 from roofline.sizes import Size, exact_div, maximum, minimum, product
-from roofline.work import Op, Work
+from roofline.work import Op
 
 _RANDOM_NOTE = "the arithmetic of random numbers is not counted"
 
@@ -264,7 +264,7 @@ def distances_by_products(call: Call) -> Priced:
     m, n, k = x.shape[-2], y.shape[-2], x.shape[-1]
     op = pricing.contraction(call.name, call.read(x, y), call.writes, m=m, n=n, k=k, batch=product(x.shape[:-2]))
     rest = 2 * (x.elements + y.elements) + 4 * call.results[0].elements
-    return replace(op, work=op.work + Work.flops("vector", pricing.arithmetic(call.reads), rest))
+    return call.beside(op, rest, pricing.arithmetic(call.reads), reads=op.reads)
 
 
 @rule("renorm", "embedding_renorm")

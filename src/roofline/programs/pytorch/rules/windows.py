@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.frozen import replace
 from roofline.ops.pricing import Reach, adaptive_windows, valid_taps_of
 from roofline.programs.pytorch.registry import TAPS, UNTOLD, Call, Priced, TensorOperand, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
-from roofline.work import Op, Tensor, Work
+from roofline.work import Op, Tensor
 
 #: FLOPs of a place mixed from its four neighbours: a multiply and an add for each.
 MIXED = 2 * 4
@@ -122,8 +121,7 @@ def deformed(call: Call) -> Priced:
     reads = call.read(x, weight, offset, *([mask] if masked else []), bias)
     out = call.results[0].elements
     added = (MIXED + masked) * _taken(out, x, weight) + out
-    op = _deformed(call, call.results[0])
-    return replace(op, reads=reads, work=op.work + Work.flops("vector", pricing.arithmetic(reads[:2]), added))
+    return call.beside(_deformed(call, call.results[0]), added, pricing.arithmetic(reads[:2]), reads=reads)
 
 
 @rule("torchvision._deform_conv2d_backward")
@@ -131,9 +129,7 @@ def deformed_backward(call: Call) -> Priced:
     """Two convolutions for input and kernel; the gradient goes to the neighbours, and by them to the places."""
     grad, x, weight = call.args[:3]
     added = (2 * MIXED + bool(call.get("use_mask"))) * _taken(grad.elements, x, weight) + grad.elements
-    op = _deformed(call, grad, times=2)
-    work = op.work + Work.flops("vector", pricing.arithmetic(call.read(grad, weight)), added)
-    return replace(op, reads=call.reads, work=work)
+    return call.beside(_deformed(call, grad, times=2), added, pricing.arithmetic(call.read(grad, weight)))
 
 
 def _taken(out: Size, x: TensorOperand, weight: TensorOperand) -> Size:
