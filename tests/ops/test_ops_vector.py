@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from counting import Counted, Tally, largest, total
 from hypothesis import given
@@ -15,7 +16,7 @@ from roofline import bound
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops.elementwise import COMPLEX, PER_ELEMENT, elementwise, known_function, scaled_sum
-from roofline.ops.recurrent import CELLS, recurrent
+from roofline.ops.recurrent import CELLS, linear_recurrence, recurrent, selective_scan
 from roofline.ops.reduction import (
     COSTS,
     PER_RESULT,
@@ -228,6 +229,40 @@ def test_a_recurrent_cell_counts_its_formula(cell: str) -> None:
     assert op.work.total("flops", "matrix") == 2 * 6 * gates * 5 * 13
     assert op.work.total("flops", "vector") == 2 * 6 * 5 * CELLS[cell].element
     assert op.dims == {"m": 6, "n": gates * 5, "k": 13, "batch": 1}
+
+
+@pytest.mark.parametrize("states", [1, 4])
+def test_a_selective_scan_counts_its_formula(states: int) -> None:
+    tally = Tally()
+    x, step, skip = _numbers(tally, 3)
+    taken, terms = step * x, []
+    for a, b, c, state in zip(*(_numbers(tally, states) for _ in range(4)), strict=True):
+        terms.append(((step * a).exp() * state + taken * b) * c)
+    total(terms) + skip * x
+    moved = [Tensor("x", (6, 5), "fp32")]
+    op = selective_scan("scan", moved, moved, tokens=6, channels=5, state_size=states)
+    assert op.work.total("flops") == 6 * 5 * tally.flops
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_chunk_lets_its_state_decay_once_and_each_token_by_itself(begun: bool) -> None:
+    """The state after a chunk is that of the recurrence, with as many products by decays as are counted."""
+    tokens, key, value, decayed = 5, 4, 2, 0
+    rng = np.random.default_rng(1)
+    k, v, decay, first = (rng.random(size) for size in ((tokens, key), (tokens, value), tokens, (key, value)))
+    found = expected = first if begun else np.zeros((key, value))
+    for t in range(tokens):
+        expected = decay[t] * expected + np.outer(k[t], v[t])
+    if begun:
+        found, decayed = found * decay.prod(), decayed + found.size
+    for t in range(tokens):
+        scaled, decayed = v[t] * decay[t + 1 :].prod(), decayed + value
+        found = found + np.outer(k[t], scaled)
+    assert np.allclose(found, expected)
+    x, state = Tensor("x", (tokens, 8), "fp32"), Tensor("s", (key, value), "fp32", "state")
+    sizes = {"tokens": tokens, "heads": 1, "key": key, "value": value, "products": 2}
+    op = linear_recurrence("", [x, state] if begun else [x], [x, state], **sizes)
+    assert op.work.total("flops", "vector") == decayed
 
 
 def _reduced(function: str, x: list[N]) -> None:

@@ -7,8 +7,8 @@ A recurrent layer is one operation over all steps of all sequences:
 >>> op.work.total("flops", "matrix") == 2 * 32 * 4 * 512 * 768, op.work.total("flops", "vector") == 22 * 32 * 512
 (True, True)
 
-State-space layers and linear attention have a short causal convolution and a recurrence over a state. The recurrence is
-the least arithmetic there is; chunked forms do more of it on the matrix unit.
+State-space layers and linear attention have a short causal convolution and a recurrence over a state. Its products are
+the least there are: chunked forms do more of them, and fewer multiplications by decays.
 
 >>> y, state = Tensor("y", (64, 256), "bf16"), Tensor("s", (4, 64, 64), "fp32", "state")
 >>> causal_convolution("conv", [y], [y], elements=64 * 256, kernel=4).work.total("flops") == 12 * 64 * 256
@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from roofline.frozen import NamedTuple
 from roofline.ops.basic import arithmetic
-from roofline.sizes import Size
+from roofline.sizes import Size, minimum
 from roofline.work import Op, Tensor, Work
 
 
@@ -119,11 +119,19 @@ def linear_recurrence(
 
         matrix FLOPs = 2·products·tokens·heads·key·value        2 products: write and read the state; a delta net
                                                                 reads it once more to correct it
-        vector FLOPs = tokens·heads·key·value                   the decay, in fp32
+        vector FLOPs = states read + tokens·heads·min(key, value)           the decay, in fp32
+
+    A chunk of tokens lets a state decay once, and of each of its tokens the key or the value, whichever is shorter;
+    the fewest are those of one chunk. Source: Yang et al., arXiv:2312.06635, its chunkwise form.
+
+    >>> x, kept = Tensor("x", (64, 256), "bf16"), Tensor("s", (2, 4, 64, 64), "fp32", "state")
+    >>> sizes = {"tokens": 64, "heads": 4, "key": 64, "value": 64, "products": 2}
+    >>> [linear_recurrence("", read, [x, kept], **sizes).work.total("flops", "vector") for read in ([x], [x, kept])]
+    [16384, 49152]
     """
-    count = tokens * heads * key * value
-    work = Work.flops("matrix", compute or arithmetic(reads[:1]), 2 * products * count)
-    work += Work.flops("vector", "fp32", count)
+    work = Work.flops("matrix", compute or arithmetic(reads[:1]), 2 * products * tokens * heads * key * value)
+    begun = sum(tensor.traffic_elements for tensor in reads if tensor.role == "state")
+    work += Work.flops("vector", "fp32", begun + tokens * heads * minimum(key, value))
     dims = {"heads": heads, "head_size": key, "v_head_size": value, "tokens": tokens}
     return Op(name, "recurrence", work, tuple(reads), tuple(writes), dims)
 
@@ -136,12 +144,12 @@ def selective_scan(
     ::
 
         state ← exp(Δ·A)·state + Δ·x·B;  out = state·C + D·x
-        vector FLOPs = tokens·channels·(9·state_size + 2)       in fp32
+        vector FLOPs = tokens·channels·(7·state_size + 2)       in fp32; Δ·x, D·x and the adds of out make 2 with them
 
     Source: Gu and Dao, arXiv:2312.00752, section 3 and algorithm 2; the scan runs on the vector unit.
     """
     sizes = {"tokens": tokens, "channels": channels, "state_size": state_size}
-    return gated_scan(name, reads, writes, **sizes, each=9 * state_size + 2)
+    return gated_scan(name, reads, writes, **sizes, each=7 * state_size + 2)
 
 
 def gated_scan(

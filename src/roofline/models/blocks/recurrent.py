@@ -203,7 +203,7 @@ class Mamba1(RecordedBlock, keeps="state"):
 
     ::
 
-        state ← exp(Δ·A)·state + Δ·x·B;  out = state·C + D·x               9 FLOPs a channel and entry of the state
+        state ← exp(Δ·A)·state + Δ·x·B;  out = state·C + D·x               7 FLOPs a channel and entry of the state
 
     ``rank`` is the width the step widths are made from; ``norms`` normalises it, B and C (Jamba), without a scale
     where ``plain`` (Falcon Mamba). With ``heads`` (Zamba) each makes these of its own part of the channels. With
