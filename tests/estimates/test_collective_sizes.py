@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from roofline import bound, comm
 from roofline.errors import SizeError
+from roofline.estimates.constants import KERNELS, shipped
+from roofline.estimates.kernel_model import ChipFigures
 
 
 @pytest.mark.parametrize(
@@ -31,6 +34,16 @@ def test_chips_of_other_hosts_share_no_bus(kind: str) -> None:
     """Cards of one host slow each other on its bus. As a power of their number that would be minutes for 64 of them."""
     host, hosts = (comm(kind, bytes=1e9, on=f"l40s:{chips}", estimate=True).bound.estimate for chips in (8, 64))
     assert host < hosts < 3 * host
+
+
+@pytest.mark.parametrize("kernel", ["all_reduce", "collective"])
+def test_more_bytes_never_take_less(kernel: str) -> None:
+    """Where a framework calls NCCL, its own kernel for the largest message that it reduces was expected to take 1.4."""
+    chips, size = np.arange(2.0, 9.0)[:, None], 2.0 ** np.arange(8, 32, 0.125)
+    for record in shipped(kernel):
+        shapes = {"sent": 2 * (chips - 1) / chips * size, "chips": chips, "link": record.figures["link"]}
+        parts = KERNELS[kernel].parts(shapes, ChipFigures(1, 1, 1, 1), record.values, record.policy)
+        assert (np.diff(parts.time) >= -1e-12 * parts.time[:, 1:]).all(), record
 
 
 def test_open_heads_of_keys_under_a_number_of_queries_are_refused() -> None:

@@ -27,7 +27,7 @@ data, in two shots a part of it, and again the sums. Beyond ``policy`` bytes the
     one shot  = start + hop · (n − 1) + (n − 1) · V / rate(n)
     two shots = start + hop · (n − 1) + second_shot + 2(n−1)/n · V / rate(n)
     T         = the smaller                                         V ≤ policy bytes
-    T         = library_start + 2(n−1)/n · V / (library_share · rate(n))      beyond
+    T         = library_start + 2(n−1)/n · V / (library_share · rate(n))      beyond, at least that of ``policy`` bytes
 
 Source: the α–β model, R. Hockney, "The communication challenge for MPP", Parallel Computing 20(3), 1994; one and two
 shots: the custom all-reduce of vLLM, SGLang and TensorRT-LLM.
@@ -127,12 +127,13 @@ def collective_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str =
 def all_reduce_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of a framework's all-reduce, in which a ring sends ``sent`` bytes of each of ``chips``."""
     sent, chips, link = (np.asarray(shapes[name], float) for name in ("sent", "chips", "link"))
-    rate = _rate(c, link, chips)
+    rate, largest = _rate(c, link, chips), LARGEST.get(policy, float("inf"))
     size = sent * chips / (2 * (chips - 1))
-    wire = np.minimum((chips - 1) * size / rate, c["second_shot"] + sent / rate)
-    own = size <= LARGEST.get(policy, float("inf"))
-    wire = np.where(own, wire, sent / (c["library_share"] * rate))
-    start = np.where(own, c["start"] + c["hop"] * (chips - 1), c["library_start"])
+    most = np.minimum(size, largest)
+    shots = np.minimum((chips - 1) * most / rate, c["second_shot"] + 2 * (chips - 1) / chips * most / rate)
+    own, ring = c["start"] + c["hop"] * (chips - 1), sent / (c["library_share"] * rate)
+    is_own = (size <= largest) | (own + shots >= c["library_start"] + ring)
+    wire, start = np.where(is_own, shots, ring), np.where(is_own, own, c["library_start"])
     return Parts({"wire": wire, "launch": start + 0 * wire})
 
 
