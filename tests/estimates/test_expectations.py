@@ -125,6 +125,14 @@ def test_more_keys_before_a_few_tokens_never_take_less(library: str) -> None:
         assert (np.diff(found) >= -1e-12 * found[1:]).all(), (on, sizes, found)
 
 
+@pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
+def test_a_prompt_of_one_token_takes_no_more_than_one_of_two_nor_than_one_after_another(library: str) -> None:
+    line = "attention(bf16[1, S, 32, 128], bf16[1, L, 8, 128], bf16[1, L, 8, 128], causal)"
+    for on in ("h100", "a100", "l40s", "rtx-pro-6000"):
+        one, prompt, later = estimated(bound(line, on=on, S=[1, 2, 1], L=[1, 2, 2]), library).estimate
+        assert one <= min(prompt, later), on
+
+
 @pytest.mark.parametrize("start", ["FlashAttention-3 forward", "dense attention forward on Blackwell"])
 def test_attention_without_a_mask_lies_in_its_interval(start: str) -> None:
     """Figures of the kernels' authors: the other half of the pairs was left out of what was expected."""

@@ -580,9 +580,10 @@ class Estimator:
         return self._no_less(run, machine)
 
     def _no_less(self, run: KernelRun, machine: Machine) -> KernelEstimate:
-        found, less = self._kernel(run, machine), _less(run)
-        other = None if less is None or found.source is None else self._kernel(less, machine)
-        return found if other is None or other.source is None or decided(found.value >= other.value) else other
+        found, other = self._kernel(run, machine), _other_kernel(run)
+        beside = found if other is None or found.source is None else self._kernel(other, machine)
+        both = (found, beside) if decided(found.value >= beside.value) else (beside, found)
+        return both[_is_prompt_of_one(run)] if beside.source is not None else found
 
     def _kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         sources = self.sources(run, machine)
@@ -1048,15 +1049,20 @@ def attention_run(
     return KernelRun(kernel, dtype, path, {**shapes, "length": queries, "past": past}, group)
 
 
-def _less(run: KernelRun) -> KernelRun | None:
-    """Attention that takes no more, where another kernel runs it; None where there is none.
+def _is_prompt_of_one(run: KernelRun) -> bool:
+    """Whether a single token sees itself alone, as the first of a prompt and as one that follows none."""
+    return run.kernel == "decode_attention" and "queries" not in run.shapes and decided(run.shapes["length"] <= 1)
+
+
+def _other_kernel(run: KernelRun) -> KernelRun | None:
+    """Attention that another kernel runs, and that takes no more, of one token no less; None where there is none.
 
     A few tokens after others are a prompt, which a prefill kernel runs. More of them are as many as fill a tile of a
-    decode kernel.
+    decode kernel. A token alone is a prompt too.
     """
     given, left_out = run.shapes, {"queries", "past", "later"}
-    if "queries" in given:
-        kernel, other = "prefill_attention", {"length": given["queries"], "past": 0.0}
+    if "queries" in given or _is_prompt_of_one(run):
+        kernel, other = "prefill_attention", {"length": given.get("queries", 1.0), "past": 0.0}
         left_out.add("window")
     elif run.kernel == "prefill_attention" and decided(given.get("past", 0.0) > 0):
         few = maximum(1, DECODE_ROWS * given["kv_heads"] / given["heads"])
