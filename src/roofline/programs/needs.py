@@ -18,6 +18,7 @@ import numpy as np
 
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
+from roofline.programs.positions import Visible
 from roofline.programs.regions import NOTHING, WHOLE, Box, Region
 from roofline.programs.tensor_parts import Edges
 from roofline.sizes import Size, is_one, is_symbol, minimum, product
@@ -381,7 +382,12 @@ def attended(asked: Asked, causal: bool = False, shown: Any = None) -> Iterator[
     (queries, keys, values, *masks), out = asked.ins, asked.outs[0]
     seen: Callable[[Edges], Any] | None = None
     is_open = causal and is_symbol(queries[-2])
-    if shown is not None and shown.ndim > 1 and shown.shape[-1] == keys[-2] and not is_open:
+    if isinstance(shown, Visible):
+
+        def seen(rows: Edges) -> Any:
+            return shown.columns(rows, keys[-2])
+
+    elif shown is not None and shown.ndim > 1 and shown.shape[-1] == keys[-2] and not is_open:
         chosen = shown.reshape(-1, *shown.shape[-2:]).any(0)
         if causal:
             chosen = np.tril(np.broadcast_to(chosen, (queries[-2], keys[-2])))

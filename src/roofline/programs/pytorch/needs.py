@@ -30,10 +30,11 @@ from roofline.ops.einsum import operand_letters
 from roofline.ops.pricing import Reach
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
+from roofline.programs.positions import broadcast
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
-from roofline.programs.pytorch.rules.sequences import broadcast, let_through
+from roofline.programs.pytorch.rules.sequences import let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import HIDDEN, NOTHING, WHOLE, Region
@@ -373,10 +374,11 @@ def _counted_from(least: Mapping[str, int], value: Any) -> Any:
     if isinstance(value, Call):
         return replace(value, args=own(value.args), results=own(value.results))
     if isinstance(value, TensorOperand) and value.layout is not None:
-        strides, start, width = value.layout
-        return replace(
-            value, shape=own(value.shape), layout=(own(tuple(map(_of_some_elements, strides))), own(start), width)
-        )
+        (strides, start, width), formulas = value.layout, value.formulas
+        if formulas is not None:
+            formulas = formulas.renamed({size: own(size) for size in formulas.open_sizes}, own(formulas.shape))
+        layout = own(tuple(map(_of_some_elements, strides))), own(start), width
+        return replace(value, shape=own(value.shape), layout=layout, formulas=formulas)
     if isinstance(value, Stretches):
         return Stretches(own(value.start), own(value.steps))
     if isinstance(value, list | tuple):

@@ -8,7 +8,7 @@ assumptions of the answer, and one that fixes a size to a number is an error tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from itertools import product as every
@@ -22,7 +22,8 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy import functions as theirs
 
 from roofline.errors import SizeError
-from roofline.frozen import replace
+from roofline.frozen import NamedTuple, replace
+from roofline.programs.positions import Elements, counted_up, joined, of_values, place, triangle, worked_out
 from roofline.programs.regions import counted_from
 from roofline.sizes import symbol
 from roofline.statements import SizeCondition
@@ -152,6 +153,190 @@ class _Shapes(ShapeEnv):  # type: ignore[misc]
     def _set_replacement(self, a: Any, tgt: Any, msg: str) -> None:
         self._fixed_(a, tgt, self._line())
         super()._set_replacement(a, tgt, msg)
+
+
+class OpenElements:
+    """Tensors that a program makes of positions alone at open sizes: formulas of their elements, by where they lie."""
+
+    def __init__(self, plain: Callable[[Any], Any]) -> None:
+        self._plain = plain
+        self._held: dict[int, dict[Any, tuple[Any, Elements]]] = {}
+
+    def of(self, tensor: Any) -> Elements | None:
+        """The elements of a tensor, None where they are not known."""
+        if not self._held or tensor.layout != torch.strided:
+            return None
+        return self._held.get(tensor.untyped_storage()._cdata, {}).get(self._view(tensor), (None, None))[1]
+
+    def _view(self, tensor: Any) -> Any:
+        """What tells views of one storage apart."""
+        laid = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
+        return (tensor.dtype, *map(self._plain, laid))
+
+    def follow(
+        self, name: str, given: Mapping[str, Any], written: Iterable[Any], result: Any, known: Callable[[Any], Any]
+    ) -> None:
+        """Note what an operation makes of its arguments; ``known`` gives a tensor whose values are, or None."""
+        rule, found = _ELEMENTS.get(name), None
+        if rule is not None and isinstance(result, torch.Tensor) and result.layout == torch.strided:
+            args = {word: self._argument(value, known) for word, value in given.items()}
+            args["from_end"] = (hinted_size(given.get("start", given.get("index"))) or 0) < 0
+            if not any(_UNKNOWN in (value, *(value if isinstance(value, list) else ())) for value in args.values()):
+                found = rule(_Made(args, tuple(map(self._plain, result.shape)), result.dtype))
+        for tensor in written:  # other views of what is written into are not known any more
+            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
+                self._held.pop(tensor.untyped_storage()._cdata, None)
+        if found is not None:
+            views = self._held.setdefault(result.untyped_storage()._cdata, {})
+            views[self._view(result)] = (result, found)
+
+    def _argument(self, value: Any, known: Callable[[Any], Any]) -> Any:
+        if isinstance(value, torch.Tensor):
+            found, values = self.of(value), known(value)
+            found = of_values(values) if found is None and values is not None else found
+            return _UNKNOWN if found is None else found
+        if isinstance(value, list | tuple):
+            return [self._argument(item, known) for item in value]
+        return self._plain(value)
+
+
+_UNKNOWN = "unknown"
+
+
+class _Made(NamedTuple):
+    """An operation on such tensors: its arguments by name, the shape and format of its result."""
+
+    given: Mapping[str, Any]
+    shape: tuple[Any, ...]
+    dtype: Any
+
+    def operands(self, *words: str) -> list[Any]:
+        """Arguments by their names."""
+        return [self.given.get(word) for word in words]
+
+    @property
+    def source(self) -> Elements:
+        """The tensor that is moved."""
+        own: Elements = self.given["self"]
+        return own
+
+    def axis(self, rank: int, word: str = "dim") -> int:
+        """An axis of so many, counted from the first."""
+        return int(self.given.get(word, 0)) % max(1, rank)
+
+
+def _function(name: str, *words: str) -> Callable[[_Made], Elements | None]:
+    return lambda made: worked_out(name, *made.operands(*(words or ("self", "other"))))
+
+
+def _truth(name: str, *words: str) -> Callable[[_Made], Elements | None]:
+    """A function of bits, of truth values alone."""
+    return lambda made: worked_out(name, *made.operands(*words)) if made.dtype == torch.bool else None
+
+
+def _plus(name: str) -> Callable[[_Made], Elements | None]:
+    def found(made: _Made) -> Elements | None:
+        first, second, factor = made.operands("self", "other", "alpha")
+        return worked_out(name, first, worked_out("multiply", second, factor))
+
+    return found
+
+
+def _quotient_of(made: _Made) -> Elements | None:
+    names = {None: "true_divide", "floor": "floor_divide"}
+    name = names.get(made.given.get("rounding_mode"))
+    return None if name is None else worked_out(name, *made.operands("self", "other"))
+
+
+def _clamped(made: _Made) -> Elements | None:
+    found: Elements | None = made.source
+    for name, word in (("maximum", "min"), ("minimum", "max")):
+        found = found if made.given.get(word) is None else worked_out(name, found, made.given[word])
+    return found
+
+
+def _converted(made: _Made) -> Elements | None:
+    if made.dtype == torch.bool:
+        return worked_out("not_equal", made.source, 0)
+    whole = all(value.is_integer or value.is_finite is False for value in made.source.cases)
+    return worked_out("positive" if whole or made.dtype.is_floating_point else "floor", made.source)
+
+
+def _ranged(made: _Made) -> Elements:
+    start, step = (made.given.get(word) for word in ("start", "step"))
+    return Elements(made.shape, (start or 0) + (1 if step is None else step) * place(-1))
+
+
+def _taken(made: _Made) -> Elements | None:
+    """A slice, or one row."""
+    rank, axis = len(made.source.shape), made.axis(len(made.source.shape))
+    start, first = made.given.get("start", made.given.get("index")) or 0, [sympy.S.Zero] * rank
+    first[axis] = start + (made.source.shape[axis] if made.given["from_end"] else 0)
+    if "index" in made.given:
+        at = [place(d - rank + (d < axis)) for d in range(rank)]
+        return made.source.moved(made.shape, [*at[:axis], first[axis], *at[axis + 1 :]])
+    steps = [made.given.get("step", 1) if d == axis else 1 for d in range(rank)]
+    return made.source.sliced(first, made.shape, steps)
+
+
+def _repeated(made: _Made) -> Elements | None:
+    along = zip(made.shape, (*[1] * len(made.shape), *made.source.shape)[-len(made.shape) :], strict=True)
+    return made.source.spread(made.shape) if all(own == 1 or own == size for size, own in along) else None
+
+
+def _transposed(made: _Made) -> Elements | None:
+    rank = len(made.shape)
+    order = [int(d) % rank for d in made.given.get("dims", range(rank))]
+    if "dims" not in made.given:
+        one, other = (made.axis(rank, word) for word in ("dim0", "dim1")) if "dim0" in made.given else (0, rank - 1)
+        order[one], order[other] = order[other], order[one]
+    return made.source.transposed(order)
+
+
+def _joined(made: _Made) -> Elements | None:
+    axis, parts = made.axis(len(made.shape)) - len(made.shape), made.given["tensors"]
+    return joined([part for part in parts if len(part.shape) == len(made.shape)], axis)
+
+
+def _filled(word: str, number: Any = None) -> Callable[[_Made], Elements | None]:
+    def found(made: _Made) -> Elements | None:
+        value = made.given.get(word, number)
+        value = value.number if isinstance(value, Elements) else value
+        return None if value is None else Elements(made.shape, value)
+
+    return found
+
+
+def _spread(word: str) -> Callable[[_Made], Elements | None]:
+    return lambda made: made.given[word].spread(made.shape)
+
+
+_ELEMENTS: Mapping[str, Callable[[_Made], Elements | None]] = {
+    "arange": _ranged, "full": _filled("fill_value"), "full_like": _filled("fill_value"),
+    "new_full": _filled("fill_value"), "fill": _filled("value"), "scalar_tensor": _filled("s"),
+    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), _filled("", 0)),
+    **dict.fromkeys(("ones", "ones_like", "new_ones"), _filled("", 1)),
+    "add": _plus("add"), "sub": _plus("subtract"), "div": _quotient_of, "_to_copy": _converted, "clamp": _clamped,
+    "rsub": lambda made: worked_out("subtract", *made.operands("other", "self")),
+    "clamp_min": _clamped, "clamp_max": _clamped, "neg": _function("negative", "self"),
+    "abs": _function("absolute", "self"), "floor": _function("floor", "self"), "mul": _function("multiply"),
+    **{name: _function(name) for name in ("floor_divide", "remainder", "minimum", "maximum")},
+    "ge": _function("greater_equal"), "gt": _function("greater"), "le": _function("less_equal"),
+    "lt": _function("less"), "eq": _function("equal"), "ne": _function("not_equal"),
+    **{f"logical_{word}": _function(f"logical_{word}") for word in ("and", "or", "xor")},
+    **{f"bitwise_{word}": _truth(f"logical_{word}", "self", "other") for word in ("and", "or", "xor")},
+    "logical_not": _function("logical_not", "self"), "bitwise_not": _truth("logical_not", "self"),
+    "where": _function("where", "condition", "self", "other"),
+    "masked_fill": _function("where", "mask", "value", "self"),
+    "tril": lambda made: triangle(made.source, made.given.get("diagonal", 0), False),
+    "triu": lambda made: triangle(made.source, made.given.get("diagonal", 0), True),
+    "cumsum": lambda made: counted_up(made.source, made.axis(len(made.shape)) - len(made.shape)),
+    "slice": _taken, "select": _taken, "cat": _joined, "repeat": _repeated, "copy": _spread("src"),
+    **dict.fromkeys(("permute", "transpose", "t", "numpy_T"), _transposed),
+    **dict.fromkeys(("expand", "clone", "alias", "detach", "lift_fresh", "contiguous"), _spread("self")),
+    **dict.fromkeys(("view", "_unsafe_view", "_reshape_alias", "reshape", "unsqueeze", "squeeze"),
+                    lambda made: made.source.reshaped(made.shape)),
+}  # fmt: skip
 
 
 @contextmanager

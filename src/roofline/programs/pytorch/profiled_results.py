@@ -18,9 +18,10 @@ from roofline import dtypes
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.ops.convolution import Window
+from roofline.programs.positions import broadcast
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, TensorOperand, operands_in
-from roofline.programs.pytorch.rules.sequences import broadcast, recurrence_of
+from roofline.programs.pytorch.rules.sequences import recurrence_of
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS
 from roofline.sizes import ceil_div
 from roofline.work import Tensor

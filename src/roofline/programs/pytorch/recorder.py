@@ -29,7 +29,7 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.precision import allowing, torch_products
 from roofline.programs.pytorch import registry
-from roofline.programs.pytorch.open_sizes import OpenSizes
+from roofline.programs.pytorch.open_sizes import OpenElements, OpenSizes
 from roofline.programs.pytorch.operators import (
     CONSTANT_FACTORIES,
     MIDDLES,
@@ -220,6 +220,7 @@ class Recorder:
         self.recompute_attention = recompute_attention
         self.open = OpenSizes(locations.line, smaller)
         self.identities = TensorIdentities(self.open.beyond_least)
+        self.elements = OpenElements(self.open.plain)
         self.ops: list[Op] = []
         self.quiet = 0
         self.answers = False
@@ -325,7 +326,8 @@ class Recorder:
         is_sparse, is_own = tensor.layout != torch.strided, values is not None and not self.is_given(tensor)
         is_laid = not is_sparse and not self.identities.is_copy(tensor)
         layout = layout_of(tensor, self.open.plain if self.open else int) if is_laid else None
-        return TensorOperand(self.shape(tensor), dtype_name(tensor.dtype), moved, is_sparse, values, is_own, layout)
+        kind, formulas = dtype_name(tensor.dtype), self.elements.of(tensor)
+        return TensorOperand(self.shape(tensor), kind, moved, is_sparse, values, is_own, layout, formulas=formulas)
 
     def shape(self, tensor: Any) -> tuple[Any, ...]:
         """The shape of a tensor, of open sizes the formulas."""
@@ -495,9 +497,13 @@ class Recorder:
         """Whether a tensor's values are an example of what the program is given."""
         return bool(self._given) and _address(tensor) in self._given
 
+    def own_values(self, tensor: Any) -> Any:
+        """A tensor whose values are the program's own, None for any other."""
+        return tensor if self.known(tensor) and not self.is_given(tensor) else None
+
     def fills_part(self, tensor: Any, mask: Any) -> bool:
         """Whether a mask of the program's own says which part of a tensor from outside is written."""
-        return self.known(mask) and not self.is_given(mask) and self.identities.is_from_outside(tensor)
+        return self.own_values(mask) is not None and self.identities.is_from_outside(tensor)
 
     def spoil(self, tensor: Any) -> None:
         """Forget a tensor's values: data was written into it."""
@@ -558,6 +564,9 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             result = self._from_nothing(traits, func, args, kwargs)
         if not is_like and any(map(recorder.is_given, tensors)):
             recorder.give(tensors_in(result))
+        if recorder.open:
+            given, written = dict(traits.bound(args, kwargs)), traits.written(args, kwargs)
+            recorder.elements.follow(traits.name, given, written, result, recorder.own_values)
         if recorder.quiet:
             recorder.locations.remember()
             if traits.name == "clone":

@@ -47,7 +47,8 @@ class TensorOperand:
     ``tensor`` is what moves when it is read or written: None where it only takes a result. ``values`` is PyTorch's own
     tensor where its values are known, so that a mask can be looked at; they are the program's own if it
     ``is_constant``, else an example of what it is given. ``layout`` says where elements lie in its storage: strides,
-    start and width in bytes. ``hidden`` are elements of scores or weights that a mask hides (``pytorch.needs``).
+    start and width in bytes. ``hidden`` are elements of scores or weights that a mask hides (``pytorch.needs``),
+    ``formulas`` those of an open size that the program makes of positions alone (``programs.positions``).
     """
 
     shape: tuple[Size, ...]
@@ -58,6 +59,7 @@ class TensorOperand:
     is_constant: bool = False
     layout: tuple[tuple[int, ...], int, int] | None = None
     hidden: Any = None
+    formulas: Any = None
 
     @property
     def elements(self) -> Size:

@@ -16,8 +16,8 @@ import numpy as np
 from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.ops.convolution import Window, read_by_windows
+from roofline.programs.positions import broadcast
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
-from roofline.programs.pytorch.rules.sequences import broadcast
 from roofline.programs.rule_table import compared, levels_of
 from roofline.programs.tensor_parts import MOST_PLACES, once_each
 from roofline.sizes import Size, maximum, minimum, product

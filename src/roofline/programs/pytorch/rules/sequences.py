@@ -14,14 +14,17 @@ from roofline.lazy import np
 from roofline.ops.attention import AttentionSizes
 from roofline.ops.masks import TOP_LEFT, BandMask, packed_pairs
 from roofline.ops.recurrent import CELLS
+from roofline.programs.positions import EVERYWHERE, Visible, broadcast
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, operands_in, pricing, rule
 from roofline.programs.regions import HIDDEN, count_where
-from roofline.sizes import Size, exact_div, is_symbol, product
+from roofline.sizes import Size, exact_div, product
 from roofline.work import Op, Tensor
 
 #: What is said of an attention whose mask is looked at.
 MASKS_NOTE = "attention masks are looked at: only scores they let through are counted"
+#: What is said of an attention whose mask is not known.
+UNKNOWN_NOTE = "the values of an attention mask are not known: every score is counted"
 
 
 def attention_sizes(
@@ -42,12 +45,14 @@ def attention_sizes(
         return sizes
     chosen = let_through(mask)
     if chosen is None:
-        return sizes._replace(note="the values of an attention mask are not known: every score is counted")
+        return sizes._replace(note=UNKNOWN_NOTE)
     return with_mask(sizes, chosen)
 
 
 def let_through(mask: TensorOperand) -> Any:
-    """Which scores a mask lets through, None where its values are not known."""
+    """Which scores a mask lets through, None where its values are not known; of an open size as :class:`Visible`."""
+    if mask.formulas is not None:
+        return mask.formulas.visible(is_added=mask.dtype != "bool")
     if mask.values is None:
         return None
     return np.asarray(mask.values if mask.dtype == "bool" else mask.values > HIDDEN)
@@ -55,11 +60,17 @@ def let_through(mask: TensorOperand) -> Any:
 
 def with_mask(sizes: AttentionSizes, chosen: Any) -> AttentionSizes:
     """The sizes of an attention that sees all pairs, under a mask that says which it lets through."""
-    if chosen.all():
+    S, T = sizes.q_length, sizes.kv_length
+    if isinstance(chosen, Visible) and chosen.parts != EVERYWHERE:
+        pairs = chosen.pairs(S, T)
+        if pairs is None:
+            return sizes._replace(note=UNKNOWN_NOTE)
+        return sizes._replace(pairs=sizes.batch * sizes.heads * pairs, keys=chosen.keys(S, T), note=MASKS_NOTE)
+    if isinstance(chosen, Visible) or chosen.all():
         return sizes
     pairs = count_where(chosen) * (sizes.pairs // max(1, chosen.size))
-    known = chosen.ndim > 1 and chosen.shape[-1] == sizes.kv_length
-    keys = keys_seen(chosen.any(-2), sizes.heads, sizes.kv_heads, sizes.kv_length) if known else sizes.kv_length
+    known = chosen.ndim > 1 and chosen.shape[-1] == T
+    keys = keys_seen(chosen.any(-2), sizes.heads, sizes.kv_heads, T) if known else T
     return sizes._replace(pairs=pairs, keys=keys, note=MASKS_NOTE)
 
 
@@ -68,17 +79,6 @@ def keys_seen(seen: Any, heads: Size, kv_heads: Size, T: Size) -> Size:
     if seen.ndim > 1 and seen.shape[-2] == heads != kv_heads:
         seen = seen.reshape(*seen.shape[:-2], kv_heads, -1, T).any(-2)
     return int(seen.sum()) * int(T) // max(1, seen.size)
-
-
-def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
-    """The shape that operands have together: sizes stand from the last, and a 1 is repeated as often as needed.
-
-    >>> broadcast((4, 1, 8), (6, 8))
-    (4, 6, 8)
-    """
-    rank = max(map(len, shapes))
-    columns = zip(*[(*[1] * (rank - len(shape)), *shape) for shape in shapes], strict=True)
-    return tuple(next((size for size in column if is_symbol(size) or size != 1), 1) for column in columns)
 
 
 @rule("scaled_dot_product_attention", "_scaled_dot_product_flash_attention",

@@ -1,0 +1,644 @@
+"""Elements that a program makes of positions alone, as formulas, and how many pairs the masks made of them let see.
+
+A mask of an open size has no values to look at. Its elements are formulas of where they stand: x-1 is a place along the
+last axis, x-2 along the one before it. A causal mask is 1 where x-2 - x-1 >= 0:
+
+>>> S, T = (sizes.symbol(name) for name in "ST")
+>>> rows, columns = Elements((S, 1), place(-2)), Elements((T,), place(-1))
+>>> causal = worked_out("greater_equal", rows, columns)
+>>> causal.visible().pairs(S, S)
+S*(S + 1)/2
+>>> near = worked_out("less", worked_out("subtract", rows, columns), 4)
+>>> worked_out("logical_and", causal, near).visible().pairs(100, 100)                 # 1 + 2 + 3 + 97 rows of 4
+394
+>>> chunks = [worked_out("floor_divide", each, 8) for each in (rows, columns)]
+>>> worked_out("equal", *chunks).visible().pairs(20, 20)                              # two squares of 8, one of 4
+144
+
+A mask is an "or" of parts, each an "and" of conditions: a formula is 0 or more, or two places lie in one chunk.
+Of a front end's operations those that work element by element have a function here, by numpy's name; those that move
+elements say at which places of their operand they find them (:meth:`Elements.moved`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from itertools import product as every
+from typing import Any, TypeAlias
+
+from roofline import sizes
+from roofline.frozen import NamedTuple
+from roofline.lazy import np, sympy
+from roofline.ops.masks import BandMask
+from roofline.programs.regions import HIDDEN
+from roofline.programs.tensor_parts import Edges
+from roofline.sizes import Size, ceil_div, floor_div, is_symbol, maximum, minimum, product
+
+#: More parts of a mask, or cases of a number, are not told apart.
+_MOST_PARTS, _MOST_CASES = 16, 6
+#: Of more parts the pairs that they share are not worked out.
+_MOST_COUNTED = 4
+#: Constants of more elements are not looked at.
+_LARGEST = 2**24
+
+
+class _Unknown(Exception):
+    """What no formula here says."""
+
+
+def place(axis: int) -> Any:
+    """The place of an element along an axis, counted from the last: -1 is the last."""
+    return sympy.Symbol(f"x{axis}", integer=True, nonnegative=True)
+
+
+def _axes_in(form: Any) -> dict[int, Any]:
+    """The places in a formula, by their axis."""
+    return {int(each.name[1:]): each for each in form.free_symbols if each.name.startswith("x-")}
+
+
+class PlaceCondition(NamedTuple):
+    """``form`` is 0 or more; of a ``chunk`` that ``form`` and ``other`` lie in one, or do not."""
+
+    form: Any
+    other: Any = None
+    chunk: Any = None
+    holds: bool = True
+
+    def negated(self) -> PlaceCondition:
+        """What holds where it does not."""
+        return PlaceCondition(-self.form - 1) if self.chunk is None else self._replace(holds=not self.holds)
+
+    def moved(self, at: Mapping[Any, Any]) -> Parts:
+        """The same where places stand elsewhere."""
+        if self.chunk is None:
+            return _at_least(self.form.xreplace(at))
+        ends = (sympy.floor(each.xreplace(at) / self.chunk) for each in (self.form, self.other))
+        found = _equal(*ends)
+        return found if self.holds else _negated(found)
+
+
+#: An "or" of parts, each an "and" of conditions.
+Parts: TypeAlias = "frozenset[frozenset[PlaceCondition]]"
+EVERYWHERE: Parts = frozenset((frozenset(),))
+NOWHERE: Parts = frozenset()
+
+
+def _either(*masks: Parts) -> Parts:
+    found = frozenset[frozenset[PlaceCondition]]().union(*masks)
+    found = frozenset(part for part in found if not any(other < part for other in found))
+    if len(found) > _MOST_PARTS:
+        raise _Unknown
+    return found
+
+
+def _both(*masks: Parts) -> Parts:
+    found = (frozenset[PlaceCondition]().union(*parts) for parts in every(*masks))
+    return _either(frozenset(part for part in map(_tight, found) if part is not None))
+
+
+def _tight(part: frozenset[PlaceCondition]) -> frozenset[PlaceCondition] | None:
+    """Conditions without those that follow from another; None where two cannot hold together."""
+    left = set(part)
+    for one, other in combinations(part, 2):
+        if one.chunk is not None or other.chunk is not None:
+            if one.negated() == other:
+                return None
+        elif (apart := one.form - other.form).is_number:
+            left.discard(one if apart >= 0 else other)
+        elif (between := one.form + other.form).is_number and between < 0:
+            return None
+    return frozenset(left)
+
+
+def _negated(mask: Parts) -> Parts:
+    return _both(*(frozenset(frozenset((each.negated(),)) for each in part) for part in mask))
+
+
+def _at_least(form: Any) -> Parts:
+    """Where a formula is 0 or more."""
+    form = sympy.expand(form)
+    axes, floors = _axes_in(form), [each for each in form.atoms(sympy.floor) if _axes_in(each)]
+    if not axes:
+        known = form.is_nonnegative
+        if known is None:
+            raise _Unknown
+        return EVERYWHERE if known else NOWHERE
+    if not floors:
+        return _one(PlaceCondition(_in_lowest_terms(form, [*axes.values()])))
+    factors = {each: form.coeff(each) for each in floors}
+    rest = form - sum(factor * each for each, factor in factors.items())
+    if len(floors) == 1:
+        ((each, factor),) = factors.items()
+        (inside, chunk), left = _divided(each), _axes_in(rest)
+        if not left:  # a chunk of one axis against a number
+            if abs(factor) != 1:
+                rest, factor = sympy.floor(rest / abs(factor)), sympy.sign(factor)
+            return _at_least(factor * inside + rest * chunk + (0 if factor == 1 else chunk - 1))
+        if len(left) == 1 and abs(factor) == chunk:  # c·⌊i/c⌋ against j
+            ((_, own),) = left.items()
+            if rest.coeff(own) == -sympy.sign(factor):
+                shift = chunk - 1 if factor.is_positive else 0
+                other = sympy.floor((own - factor / chunk * (rest + factor / chunk * own) + shift) / chunk)
+                return _at_least(factor / chunk * (each - other))
+    if len(floors) == 2 and {*factors.values()} == {1, -1} and not _axes_in(rest):
+        later, earlier = sorted(floors, key=lambda each: -factors[each])
+        (first, chunk), (second, other_chunk) = _divided(later), _divided(earlier)
+        if chunk == other_chunk and rest in (0, -1):
+            same, ahead = _in_one_chunk(first, second, chunk), _at_least(first - second)
+            return _either(ahead, _one(same)) if rest == 0 else _both(ahead, _one(same.negated()))
+    raise _Unknown
+
+
+def _in_one_chunk(first: Any, second: Any, chunk: Any) -> PlaceCondition:
+    return PlaceCondition(*sorted((first, second), key=lambda each: min(_axes_in(each))), chunk)
+
+
+def _one(condition: PlaceCondition) -> Parts:
+    return frozenset((frozenset((condition,)),))
+
+
+def _in_lowest_terms(form: Any, places: Sequence[Any]) -> Any:
+    """A formula that is 0 or more where another is, whose places stand in it once each."""
+    factors = [form.coeff(each) for each in places]
+    rest = form - sum(factor * each for factor, each in zip(factors, places, strict=True))
+    if len(places) > 2 or any(not factor.is_Integer for factor in factors) or len({*map(abs, factors)}) > 1:
+        raise _Unknown
+    if _axes_in(rest) or (len(places) == 2 and sum(factors) != 0):
+        raise _Unknown
+    step = abs(factors[0])
+    found = sum(sympy.sign(factor) * each for factor, each in zip(factors, places, strict=True))
+    return found + (rest if step == 1 else sympy.floor(rest / step))
+
+
+def _divided(quotient: Any) -> tuple[Any, Any]:
+    """The places inside ⌊(x + a)/c⌋, and c."""
+    inside = quotient.args[0]
+    ((_, own),) = _axes_in(inside).items() if len(_axes_in(inside)) == 1 else ((0, None),)
+    chunk = 1 / inside.coeff(own) if own is not None and inside.coeff(own) != 0 else None
+    if chunk is None or not chunk.is_integer or _axes_in(sympy.expand(chunk * inside) - own):
+        raise _Unknown
+    return sympy.expand(chunk * inside), chunk
+
+
+def _equal(first: Any, second: Any) -> Parts:
+    """Where two formulas are one number."""
+    if all(each.func is sympy.floor and _axes_in(each) for each in (first, second)):
+        (one, chunk), (other, other_chunk) = _divided(first), _divided(second)
+        if chunk == other_chunk and one.free_symbols != other.free_symbols:
+            return _one(_in_one_chunk(one, other, chunk))
+    if (first - second).is_number:
+        return EVERYWHERE if first == second else NOWHERE
+    return _both(_at_least(first - second), _at_least(second - first))
+
+
+class Visible(NamedTuple):
+    """Where a mask of so many elements lets see."""
+
+    shape: tuple[Size, ...]
+    parts: Parts
+
+    def axes(self) -> list[int]:
+        """The axes along which it differs, the first first."""
+        forms = [form for part in self.parts for each in part for form in (each.form, each.other) if form is not None]
+        return sorted({axis for form in forms for axis in _axes_in(form)})
+
+    def negated(self) -> Visible | None:
+        """What it hides; None where it is not told."""
+        return self._with(lambda: _negated(self.parts))
+
+    def both(self, other: Visible) -> Visible | None:
+        """What two masks of one shape both let see; None where it is not told."""
+        return self._with(lambda: _both(self.parts, other.parts))
+
+    def _with(self, make: Callable[[], Parts]) -> Visible | None:
+        try:
+            return self._replace(parts=make())
+        except _Unknown:
+            return None
+
+    def share(self) -> tuple[Size, Size] | None:
+        """Pairs that it lets see, of how many, along the axes along which it differs; None where that is not known."""
+        row, column = [*(axis for axis in (-2, -1) if axis not in self.axes()), *self.axes()][-2:]
+        S, T = (self.shape[axis] if -axis <= len(self.shape) else 1 for axis in (row, column))
+        seen = self.pairs(S, T, row, column)
+        return None if seen is None else (seen, S * T)
+
+    def pairs(self, S: Size, T: Size, row: int = -2, column: int = -1) -> Size | None:
+        """Pairs of S rows and T columns that see each other, those that several parts share once; None if not known."""
+        if len(self.parts) > _MOST_COUNTED:
+            return None
+        found: Size = 0
+        try:
+            for many in range(1, len(self.parts) + 1):
+                for chosen in combinations(sorted(self.parts, key=str), many):
+                    together = frozenset[PlaceCondition]().union(*chosen)
+                    found = found - (-1) ** many * _pairs(_Bounds((0, S), (0, T), row, column), [*together])
+        except _Unknown:
+            return None
+        return found
+
+    def keys(self, S: Size, T: Size) -> Size:
+        """Columns that some row sees, all of them where that is not known."""
+        try:
+            ends = [_columns(_Bounds((0, S), (0, T)), [*part]) for part in self.parts]
+        except _Unknown:
+            return T
+        if len(ends) > _MOST_COUNTED:
+            return T
+        found: Size = 0
+        for many in range(1, len(ends) + 1):
+            for chosen in combinations(ends, many):
+                first, last = maximum(*(each[0] for each in chosen)), minimum(*(each[1] for each in chosen))
+                found = found - (-1) ** many * maximum(0, last - first)
+        return found
+
+    def columns(self, rows: Edges, T: Size) -> Edges:
+        """From which column to which the rows from one to another see some; all of T where that is not known."""
+        try:
+            ends = [_columns(_Bounds(rows[:2], (0, T)), [*part]) for part in self.parts]
+        except _Unknown:
+            return (0, T, 1)
+        if not ends or len({first for first, _ in ends}) > 1:
+            return (0, T, 1)
+        return (ends[0][0], maximum(*(last for _, last in ends)), 1)
+
+
+class _Bounds:
+    """Rows and columns that the conditions of a part leave, and the band of them."""
+
+    def __init__(self, rows: Sequence[Size], columns: Sequence[Size], row: int = -2, column: int = -1) -> None:
+        self.rows, self.columns = [*rows], [*columns]
+        self.is_of_all_rows = True
+        self.before: Size | None = None
+        self.after: Size | None = None
+        self.chunks: list[PlaceCondition] = []
+        self.places = place(row), place(column)
+
+    def add(self, condition: PlaceCondition) -> None:
+        """Take a condition into account."""
+        form, (row, column) = condition.form, self.places
+        forms = [form] if condition.other is None else [form, condition.other]
+        if not {own for each in forms for own in _axes_in(each).values()} <= {*self.places}:
+            raise _Unknown
+        if condition.chunk is not None:
+            self.chunks.append(condition)
+            return
+        at = form.coeff(row), form.coeff(column)
+        rest = sizes.plain_number(form - at[0] * row - at[1] * column)
+        if at == (1, -1):
+            self.after = rest if self.after is None else minimum(self.after, rest)
+        elif at == (-1, 1):
+            self.before = rest if self.before is None else minimum(self.before, rest)
+        else:
+            edges = self.rows if at[0] else self.columns
+            self.is_of_all_rows &= edges is self.columns
+            if sum(at) == 1:
+                edges[0] = maximum(edges[0], -rest)
+            else:
+                edges[1] = minimum(edges[1], rest + 1)
+
+    def only_chunk(self) -> tuple[Size, Size, Size]:
+        """How far rows and columns stand behind the start of a chunk, and its length; the band counts from there."""
+        if len({*self.chunks}) > 1:
+            raise _Unknown
+        *forms, chunk = self.chunks[0][:3]
+        own = (form - place for form, place in zip(forms, self.places, strict=True))
+        a, b, chunk = map(sizes.plain_number, (*own, chunk))
+        self.before = None if self.before is None else self.before + a - b
+        self.after = None if self.after is None else self.after + b - a
+        return a, b, chunk
+
+    def band(self, S: Size, T: Size, offset: Size) -> Size:
+        """Pairs of the band of so many rows and columns, of which the first row stands at column ``offset``."""
+        is_ahead = all(side is None or (not is_symbol(side) and side >= 0) for side in (self.before, self.after))
+        own = None if offset == T - S and is_ahead else offset
+        found = BandMask(own, self.before, self.after).pairs(S, T)
+        width = None if None in (self.before, self.after) else self.before + self.after + 1
+        if width is None or (is_symbol(width) and width.is_nonnegative) or (not is_symbol(width) and width >= 0):
+            return found
+        return maximum(0, found)
+
+
+def _pairs(bounds: _Bounds, conditions: Sequence[PlaceCondition]) -> Size:
+    """Pairs under all of several conditions: those of no chunk, less those of one, where places lie in several."""
+    apart = next((each for each in conditions if each.chunk is not None and not each.holds), None)
+    if apart is not None:
+        others = [each for each in conditions if each is not apart]
+        row, column = (min(_axes_in(each)) for each in bounds.places)
+        rest = [
+            _pairs(_Bounds(bounds.rows, bounds.columns, row, column), each)
+            for each in (others, [*others, apart.negated()])
+        ]
+        return rest[0] - rest[1]
+    for each in conditions:
+        bounds.add(each)
+    (r0, r1), (c0, c1) = bounds.rows, bounds.columns
+    if not bounds.chunks:
+        return bounds.band(maximum(0, r1 - r0), maximum(0, c1 - c0), r0 - c0)
+    a, b, chunk = bounds.only_chunk()
+
+    def up_to(S: Size, T: Size) -> Size:
+        """Pairs of the first S rows and T columns, counted from the start of a chunk."""
+        S, T = maximum(0, S), maximum(0, T)
+        full = floor_div(minimum(S, T), chunk)
+        left = [n - full * chunk for n in (S, T)]
+        left = left if S == T else [minimum(chunk, n) for n in left]
+        return full * bounds.band(chunk, chunk, 0) + bounds.band(*left, 0)
+
+    r1, c1 = maximum(r0, r1), maximum(c0, c1)
+    found = up_to(r1 + a, c1 + b)
+    for S, T, sign in ((r0 + a, c1 + b, -1), (r1 + a, c0 + b, -1), (r0 + a, c0 + b, 1)):
+        found = found if sizes.is_zero(S) or sizes.is_zero(T) else found + sign * up_to(S, T)
+    return found
+
+
+def _columns(bounds: _Bounds, conditions: Sequence[PlaceCondition]) -> tuple[Size, Size]:
+    """The columns that some row sees under all of several conditions, from one to another."""
+    for each in conditions:
+        bounds.add(each)
+    (r0, r1), (c0, c1), before, after = bounds.rows, bounds.columns, bounds.before, bounds.after
+    if bounds.chunks:
+        a, b, chunk = bounds.only_chunk()
+        if not bounds.chunks[0].holds or not {bounds.before, bounds.after} <= {None, 0}:
+            raise _Unknown
+        c0 = maximum(c0, floor_div(r0 + a, chunk) * chunk - b)
+        c1 = minimum(c1, ceil_div(r1 + a, chunk) * chunk - b)
+    c0 = c0 if before is None else maximum(c0, r0 - before)
+    c1 = c1 if after is None else minimum(c1, r1 + after)
+    return c0, c1 if bounds.is_of_all_rows else minimum(c1, c0 + (r1 - r0) * c1)  # none where there is no row
+
+
+class Elements:
+    """The elements of a tensor: one formula, or several cases, each with the parts where it stands."""
+
+    def __init__(self, shape: Sequence[Size], value: Any = None, cases: Mapping[Any, Parts] | None = None) -> None:
+        self.shape = tuple(shape)
+        self.cases = {sympy.sympify(value): EVERYWHERE} if cases is None else cases
+
+    def visible(self, is_added: bool = False) -> Visible:
+        """Where a truth value lets see, or a number that is added to scores."""
+        least = HIDDEN if is_added else 0
+        return Visible(self.shape, _either(*(parts for value, parts in self.cases.items() if (value > least) == True)))  # noqa: E712
+
+    @property
+    def number(self) -> Any:
+        """The number that all of them are, None where they differ."""
+        value, *others = self.cases
+        return None if others or not value.is_number else value
+
+    def moved(self, shape: Sequence[Size], at: Sequence[Any]) -> Elements | None:
+        """The elements in another shape: where each of the first axes on is looked up, in places of the new one."""
+        names = {place(axis - len(self.shape)): sympy.sympify(each) for axis, each in enumerate(at)}
+        return self.renamed({name: each for name, each in names.items() if name != each}, shape)
+
+    def renamed(self, names: Mapping[Any, Any], shape: Sequence[Size]) -> Elements | None:
+        """The elements in a shape, with other formulas for places, or for open sizes."""
+        if not names:
+            return Elements(shape, cases=self.cases)
+
+        def part(conditions: Iterable[PlaceCondition]) -> Parts:
+            return _both(*(each.moved(names) for each in conditions))
+
+        try:
+            cases = [(value.xreplace(names), _either(*map(part, parts))) for value, parts in self.cases.items()]
+            return Elements(shape, cases=_merged(cases))
+        except _Unknown:
+            return None
+
+    @property
+    def open_sizes(self) -> set[Any]:
+        """The open sizes in the formulas."""
+        forms = [
+            *self.cases,
+            *(form for parts in self.cases.values() for part in parts for each in part for form in each),
+        ]
+        return {each for form in forms if is_symbol(form) for each in form.free_symbols} - {
+            own for form in forms if is_symbol(form) for own in _axes_in(form).values()
+        }
+
+    def transposed(self, order: Sequence[int]) -> Elements | None:
+        """The axes in another order."""
+        rank = len(self.shape)
+        at = [place(list(order).index(axis) - rank) for axis in range(rank)]
+        return self.moved([self.shape[axis] for axis in order], at)
+
+    def sliced(
+        self, starts: Sequence[Any], shape: Sequence[Size], steps: Sequence[Any] | None = None
+    ) -> Elements | None:
+        """A part from a place on; steps below 0 go backwards."""
+        rank = len(self.shape)
+        return self.moved(
+            shape, [start + place(axis - rank) * (steps[axis] if steps else 1) for axis, start in enumerate(starts)]
+        )
+
+    def spread(self, shape: Sequence[Size], axes: Sequence[int] | None = None) -> Elements | None:
+        """Repeated along axes that it lacks, or has one element along; ``axes`` are those of the result it has."""
+        rank = len(shape)
+        axes = range(rank - len(self.shape), rank) if axes is None else axes
+        return self.moved(shape, [place(axis - rank) for axis in axes])
+
+    def reshaped(self, shape: Sequence[Size]) -> Elements | None:
+        """In another shape: axes split, or joined to one."""
+        old, new, rank, at = list(self.shape), list(shape), len(shape), list[Any]()
+        first = 0
+        while old:
+            taken, made = [old.pop(0)], list[Size]()
+            while sizes.product(taken) != sizes.product(made):
+                longer = first + len(made) == rank or (made and _is_shorter(product(taken), product(made)))
+                if longer and not old:
+                    return None
+                if longer:
+                    taken.append(old.pop(0))
+                else:
+                    made.append(new[first + len(made)])
+            flat = sum(place(first + n - rank) * product(made[n + 1 :]) for n, size in enumerate(made) if size != 1)
+            for n, size in enumerate(taken):
+                behind = product(taken[n + 1 :])
+                if size == 1:
+                    at.append(0)
+                elif len(taken) == 1 or (behind == 1 and product(taken[:n]) == 1):
+                    at.append(flat)
+                else:
+                    row = sympy.floor(flat / behind)
+                    at.append(row if product(taken[:n]) == 1 else row - size * sympy.floor(row / size))
+            first += len(made)
+        return self.moved(shape, at)
+
+
+def _is_shorter(one: Size, other: Size) -> bool:
+    """Whether a product of sizes lacks some of those of another."""
+    quotient = other / one if is_symbol(other) or is_symbol(one) else None
+    if quotient is None:
+        return bool(one < other)
+    return bool(sympy.denom(sympy.cancel(quotient)) == 1)
+
+
+def _merged(cases: Iterable[tuple[Any, Parts]]) -> dict[Any, Parts]:
+    """Cases by their value; of two the one of fewer parts says where the other stands."""
+    found: dict[Any, Parts] = {}
+    for value, parts in cases:
+        if parts:
+            found[value] = _either(found.get(value, NOWHERE), parts)
+    if len(found) > _MOST_CASES:
+        raise _Unknown
+    if len(found) == 2:
+        fewest, other = sorted(found, key=lambda value: sum(map(len, found[value])) + len(found[value]))
+        found[other] = _negated(found[fewest])
+    return {value: parts for value, parts in found.items() if parts}
+
+
+def joined(operands: Sequence[Elements], axis: int) -> Elements | None:
+    """One behind the other along an axis, counted from the last."""
+    start: Any = 0
+    cases: list[tuple[Any, Parts]] = []
+    try:
+        for each in operands:
+            behind = {place(axis): place(axis) - start}
+            end = start + each.shape[axis]
+            here = _both(_at_least(place(axis) - start), _at_least(sympy.sympify(end) - 1 - place(axis)))
+            for value, parts in each.cases.items():
+                own = _either(*(_both(here, *(one.moved(behind) for one in part)) for part in parts))
+                cases.append((value.xreplace(behind), own))
+            start = end
+        shape = list(operands[0].shape)
+        shape[axis] = start
+        return Elements(shape, cases=_merged(cases))
+    except _Unknown:
+        return None
+
+
+def counted_up(elements: Elements, axis: int) -> Elements | None:
+    """Sums of one number up to each place along an axis, counted from the last."""
+    number = elements.number
+    return None if number is None else Elements(elements.shape, number * (place(axis) + 1))
+
+
+def triangle(elements: Elements, shift: Any, upper: bool) -> Elements | None:
+    """Zero above a diagonal, or below it."""
+    form = place(-2) - place(-1) + sympy.sympify(shift)
+    kept = Elements(elements.shape, cases={sympy.S.One: _one(PlaceCondition(-form if upper else form))})
+    kept.cases[sympy.S.Zero] = _negated(kept.cases[sympy.S.One])
+    return worked_out("where", kept, elements, 0)
+
+
+def worked_out(name: str, *operands: Any) -> Elements | None:
+    """What a function of elements or numbers gives, by numpy's name; None where it has no formula."""
+    function = _FUNCTIONS.get(name)
+    if function is None or any(each is None for each in operands):
+        return None
+    given = [each if isinstance(each, Elements) else Elements((), each) for each in operands]
+    found: list[tuple[Any, Parts]] = []
+    try:
+        for chosen in every(*(each.cases.items() for each in given)):
+            parts = _both(*(parts for _, parts in chosen))
+            for value, where in function(*(value for value, _ in chosen)) if parts else ():
+                found.append((sympy.sympify(value), _both(parts, where)))
+        return Elements(broadcast(*(each.shape for each in given)), cases=_merged(found))
+    except _Unknown:
+        return None
+
+
+def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
+    """The shape that operands have together: sizes stand from the last, and a 1 is repeated as often as needed.
+
+    >>> broadcast((4, 1, 8), (6, 8))
+    (4, 6, 8)
+    """
+    rank = max(map(len, shapes))
+    columns = zip(*[(*[1] * (rank - len(shape)), *shape) for shape in shapes], strict=True)
+    return tuple(next((size for size in column if is_symbol(size) or size != 1), 1) for column in columns)
+
+
+_Cases: TypeAlias = "list[tuple[Any, Parts]]"
+
+
+def _each(function: Callable[..., Any]) -> Callable[..., _Cases]:
+    return lambda *values: [(function(*values), EVERYWHERE)]
+
+
+def _test(find: Callable[[Any, Any], Parts], negated: bool = False) -> Callable[..., _Cases]:
+    def cases(first: Any, second: Any) -> _Cases:
+        parts = find(first, second)
+        return [(int(not negated), parts), (int(negated), _negated(parts))]
+
+    return cases
+
+
+def _truth(function: Callable[..., Any]) -> Callable[..., _Cases]:
+    """A function of truth values."""
+
+    def cases(*values: Any) -> _Cases:
+        if any(not value.is_number for value in values):
+            raise _Unknown
+        return [(int(function(*(value != 0 for value in values))), EVERYWHERE)]
+
+    return cases
+
+
+def _chosen(which: Any, yes: Any, no: Any) -> _Cases:
+    if not which.is_number:
+        raise _Unknown
+    return [(no if which == 0 else yes, EVERYWHERE)]
+
+
+def _larger(first: Any, second: Any) -> _Cases:
+    parts = _not_below(first, second)
+    return [(first, parts), (second, _negated(parts))]
+
+
+def _not_below(first: Any, second: Any) -> Parts:
+    if first.is_number and second.is_number:
+        return EVERYWHERE if first >= second else NOWHERE
+    if not (first.is_finite is not False and second.is_finite is not False):
+        raise _Unknown
+    return _at_least(first - second)
+
+
+def _floored(first: Any, second: Any) -> Any:
+    if not second.is_positive:
+        raise _Unknown
+    return sympy.floor(first / second)
+
+
+_FUNCTIONS: Mapping[str, Callable[..., _Cases]] = {
+    "positive": _each(lambda a: a), "negative": _each(lambda a: -a),
+    "add": _each(lambda a, b: a + b), "subtract": _each(lambda a, b: a - b), "multiply": _each(lambda a, b: a * b),
+    "floor_divide": _each(_floored), "remainder": _each(lambda a, b: a - b * _floored(a, b)),
+    "true_divide": _each(lambda a, b: a / b), "floor": _each(lambda a: sympy.floor(a)),
+    "maximum": _larger, "minimum": lambda a, b: [(-x, parts) for x, parts in _larger(-a, -b)],
+    "absolute": lambda a: _larger(a, -a),
+    "greater_equal": _test(_not_below), "less_equal": _test(lambda a, b: _not_below(b, a)),
+    "less": _test(_not_below, True), "greater": _test(lambda a, b: _not_below(b, a), True),
+    "equal": _test(_equal), "not_equal": _test(_equal, True),
+    "logical_and": _truth(lambda a, b: a and b), "logical_or": _truth(lambda a, b: a or b),
+    "logical_xor": _truth(lambda a, b: a != b), "logical_not": _truth(lambda a: not a), "where": _chosen,
+}  # fmt: skip
+
+
+def of_values(values: Any) -> Elements | None:
+    """A constant: one number, positions in order along an axis, or a band of one number among another."""
+    values = np.asarray(values)
+    if not 0 < values.size <= _LARGEST or values.dtype.kind not in "biuf":
+        return None
+    values = values.astype(int) if values.dtype == bool else values
+    shape, low, high = values.shape, values.min(), values.max()
+    if low == high:
+        return Elements(shape, low.item())
+    matrix = values.reshape(-1, *shape[-2:])[0] if len(shape) > 2 and all(n == 1 for n in shape[:-2]) else values
+    if matrix.ndim == 1:
+        steps = np.unique(np.diff(matrix)) if matrix.dtype.kind in "iu" else ()
+        return Elements(shape, matrix[0].item() + steps[0].item() * place(-1)) if len(steps) == 1 else None
+    if matrix.ndim != 2 or not ((matrix == low) | (matrix == high)).all():
+        return None
+    rows, columns = matrix.shape
+    for one, other in ((low, high), (high, low)):
+        seen = matrix == other
+        apart = np.subtract.outer(np.arange(rows), np.arange(columns))
+        least, most = apart[seen].min().item(), apart[seen].max().item()
+        if np.array_equal(seen, (apart >= least) & (apart <= most)):
+            form = place(-2) - place(-1)
+            inside = [*([form - least] if least > 1 - columns else []), *([most - form] if most < rows - 1 else [])]
+            here = frozenset((frozenset(map(PlaceCondition, inside)),))
+            return Elements(shape, cases={sympy.sympify(other.item()): here, sympy.sympify(one.item()): _negated(here)})
+    return None

@@ -1,0 +1,170 @@
+"""Masks made of positions: their formula at a size is the count at that size, and the pairs counted one by one."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import sympy
+import torch
+import torch.nn.functional as F
+
+from roofline.programs import trace
+from roofline.programs.positions import Elements, of_values, place, worked_out
+from roofline.sizes import is_symbol, symbol
+from tests.strategies import some
+
+S, T = symbol("S"), symbol("T")
+SIZES = [(2, 2), (7, 3), (3, 7), (9, 9), (12, 10), (2, 13)]
+
+
+def _at(amount, S_, T_):
+    names = [{"Max": max, "Min": min}, "math"]
+    return sympy.lambdify([S, T], amount, modules=names)(S_, T_) if is_symbol(amount) else amount
+
+
+def _mask(rng, function, rows, columns, depth):
+    """A random mask of rows and columns, worked out by numpy or as formulas."""
+    if depth:
+        name = rng.choice(["logical_and", "logical_or", "logical_not", "logical_xor"])
+        many = 1 if name == "logical_not" else 2
+        return function(name, *(_mask(rng, function, rows, columns, depth - 1) for _ in range(many)))
+    shift, width = rng.randint(-3, 5), rng.randint(1, 4)
+    chunks = [function("floor_divide", each, width) for each in (rows, columns)]
+    return function(*rng.choice([
+        ("greater_equal", rows, function("add", columns, shift)), ("less", rows, function("add", columns, shift)),
+        ("less", columns, width), ("greater_equal", rows, width), ("equal", rows, function("add", columns, shift)),
+        ("equal", *chunks), ("greater_equal", *chunks), ("not_equal", *chunks),
+        ("less", function("absolute", function("subtract", rows, columns)), width),
+        ("less", columns, function("multiply", function("add", chunks[0], 1), width)),
+    ]))  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", some(range(120), 17))
+def test_pairs_of_a_random_mask_by_counting(seed):
+    depth, shift = seed % 3, random.Random(seed).choice([0, 2, T - S])
+    rows, columns = Elements((S, 1), place(-2) + shift), Elements((T,), place(-1))
+    found = _mask(random.Random(seed), worked_out, rows, columns, depth)
+    pairs, keys = (None, None) if found is None else (found.visible().pairs(S, T), found.visible().keys(S, T))
+    for s, t in SIZES if pairs is not None else ():
+        own = np.arange(s)[:, None] + (shift if type(shift) is int else t - s), np.arange(t)
+        seen = _mask(random.Random(seed), lambda name, *given: getattr(np, name)(*given), *own, depth)
+        seen = np.broadcast_to(seen, (s, t))
+        assert (_at(pairs, s, t), _at(keys, s, t) >= seen.any(0).sum()) == (seen.sum(), True), (s, t)
+
+
+def test_most_masks_are_read():
+    read = 0
+    for seed in range(20):
+        rows, columns = Elements((S, 1), place(-2)), Elements((T,), place(-1))
+        read += _mask(random.Random(seed), worked_out, rows, columns, 1) is not None
+    assert read >= 18
+
+
+@pytest.mark.parametrize("low", [-20, -2, 0, 3])
+@pytest.mark.parametrize("high", [-1, 0, 2, 20])
+def test_a_band_of_values_is_read(low, high):
+    apart = np.subtract.outer(np.arange(6), np.arange(8))
+    band = (apart >= low) & (apart <= high)
+    found = of_values(np.where(band, 0.0, -np.inf)[None])
+    assert found.visible(is_added=True).pairs(6, 8) == band.sum()
+    assert of_values(np.array([[1, 0, 1], [0, 1, 0]])) is None
+
+
+def _positions(S, T):
+    return torch.arange(S)[:, None] + (T - S), torch.arange(T)
+
+
+def causal(S, T):
+    return torch.full((S, T), float("-inf")).triu_(1 + T - S)
+
+
+def behind_a_cache(S, T):
+    own = torch.full((S, S), -1e9).masked_fill(torch.arange(S) < (torch.arange(S) + 1).view(S, 1), 0)
+    return torch.cat([torch.zeros(S, T - S), own], -1)[None, None].expand(1, 1, S, T)
+
+
+def window(S, T):
+    q, k = _positions(S, T)
+    hidden = k > q
+    hidden |= k <= q - 4
+    return torch.zeros(S, T).masked_fill(hidden, float("-inf"))
+
+
+def by_vmap(S, T):
+    def is_seen(q, k):
+        return (k <= q) & (k > q - 4)
+
+    return torch.vmap(torch.vmap(is_seen, (None, 0)), (0, None))(torch.arange(S) + (T - S), torch.arange(T))
+
+
+def prefix(S, T):
+    q, k = _positions(S, T)
+    return (q >= k) | (k < 3)
+
+
+def sinks(S, T):
+    q, k = _positions(S, T)
+    return (q >= k) & ((q - k < 4) | (k < 2))
+
+
+def documents(S, T):
+    q, k = _positions(S, T)
+    return torch.div(q, 5, rounding_mode="floor") == k // 5
+
+
+def chunked(S, T):
+    q, k = _positions(S, T)
+    return torch.logical_and(q >= k, q // 5 == k // 5)
+
+
+def blocks(S, T):
+    q, k = _positions(S, T)
+    return q // 5 >= k // 5
+
+
+def around(S, T):
+    q, k = _positions(S, T)
+    return (q - k).abs() < 4
+
+
+def buffer(S, T):
+    return torch.ones(1024, 1024, dtype=torch.bool).tril()[T - S : T, :T]
+
+
+def padding(S, T):
+    return (1.0 - torch.ones(1, T)[:, None, None, :]) * -1e9
+
+
+def first_keys(S, T):
+    return (torch.arange(T) < 3)[None, None, None, :]
+
+
+MASKS = [causal, behind_a_cache, window, by_vmap, prefix, sinks, documents, chunked, blocks, around, buffer, padding,
+         first_keys]  # fmt: skip
+
+
+@pytest.mark.parametrize("mask", some(MASKS, 5))
+@pytest.mark.parametrize("keys", ["S", "T"])
+def test_torch_counts_the_pairs_of_a_mask_of_an_open_size(mask, keys):
+    def program(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask(q.shape[-2], k.shape[-2]))
+
+    inputs = ["fp32[2, 3, S, 8]", *[f"fp32[2, 3, {keys}, 8]"] * 2]
+    opened = trace(program, *inputs)
+    for s, t in [(13, 13)] if keys == "S" else [(3, 17)]:
+        fixed, made = trace(program, *inputs, sizes={"S": s} | ({"T": t} if keys == "T" else {})), mask(s, t)
+        seen = torch.broadcast_to(made if made.dtype == torch.bool else made > -1e4, (1, 1, s, t)).sum().item()
+        assert _at(opened.flops(), s, t) == fixed.flops() == 2 * 3 * seen * 8 * 4
+        for policy in ("each-op", "minimal"):
+            assert _at(opened.bytes(policy), s, t) == fixed.bytes(policy), policy
+
+
+def test_what_is_written_into_a_mask_is_known_no_more():
+    def program(x):
+        mask = torch.ones(x.shape[0], x.shape[0]).tril()
+        mask[:, :3] = x[:, :3]
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+    assert trace(program, "fp32[S, 8]").flops() == 4 * 8 * S**2
