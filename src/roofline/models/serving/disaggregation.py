@@ -24,11 +24,11 @@ from typing import Any
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.cost import check_amounts
-from roofline.errors import HardwareError, InputError, RooflineError
+from roofline.errors import InputError, RooflineError
 from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
-from roofline.hardware.network import links_inside_out
+from roofline.hardware.network import network
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import check_one_layout, chips_in_all
 from roofline.models.serving import serve_bound, step_bound
@@ -353,10 +353,5 @@ def _enough(server: Serving, asked: Mapping[str, Any]) -> str:
 
 def link_bandwidth(machine: Machine) -> float | None:
     """One-way bandwidth of a chip's outermost link, which leads to other servers."""
-    try:
-        links = links_inside_out(machine)
-    except HardwareError:
-        return None
-    if not links or links[-1].bandwidth is None:
-        return None
-    return links[-1].bandwidth.value * (links[-1].links or 1)
+    tiers = network(machine).tiers
+    return tiers[-1].chip_bandwidth if tiers else None
