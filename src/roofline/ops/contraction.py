@@ -83,6 +83,17 @@ def contraction(
     return Op(name, "contraction", work, tuple(reads), tuple(writes), dims, note=note)
 
 
+def product_sizes(a: Sequence[Size], b: Sequence[Size], results: Size) -> dict[str, Size]:
+    """m, n, k and batch of two shapes multiplied as numpy.matmul does, from the elements of the result.
+
+    >>> product_sizes((2, 3, 64, 128), (128, 256), 2 * 3 * 64 * 256), product_sizes((8,), (5, 8, 4), 5 * 4)
+    ({'m': 384, 'n': 256, 'k': 128, 'batch': 1}, {'m': 1, 'n': 4, 'k': 8, 'batch': 5})
+    """
+    n = b[-1] if len(b) > 1 else 1
+    m = product(a[:-1]) if len(b) <= 2 else a[-2] if len(a) > 1 else 1
+    return {"m": m, "n": n, "k": a[-1], "batch": 1 if len(b) <= 2 else exact_div(results, maximum(1, m * n))}
+
+
 def matmul(
     m: Size,
     n: Size,

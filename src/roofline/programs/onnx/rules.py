@@ -46,12 +46,8 @@ def matmul(call: Call) -> Priced:
     """Multiply as numpy.matmul, either transposed; the quantised one has its second matrix in fourth place."""
     second = 3 if call.name == "QLinearMatMul" else 1
     a, b = (_turned(call.shape(place), call.get(word, 0)) for place, word in ((0, "transA"), (second, "transB")))
-    m, n = (a[-2] if len(a) > 1 else 1), (b[-1] if len(b) > 1 else 1)
-    if len(b) <= 2:
-        m, batch = m * product(a[:-2]), 1
-    else:
-        batch = product(call.writes[0].dims[:-2] if len(a) > 1 else call.writes[0].dims[:-1])
-    op = pricing.contraction(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
+    sizes = pricing.product_sizes(a, b, call.writes[0].elements)
+    op = pricing.contraction(call.name, call.read(0, second), call.writes, **sizes)
     return _rescaled(call, op, 6) if call.name == "QLinearMatMul" else op
 
 

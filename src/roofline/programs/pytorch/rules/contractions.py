@@ -62,13 +62,8 @@ def linear(call: Call) -> Priced:
 def matmul(call: Call) -> Priced:
     """Multiply as numpy.matmul does: broadcasting copies nothing."""
     a, b = call.operands(0, 1)
-    m = a.shape[-2] if a.rank > 1 else 1
-    n = b.shape[-1] if b.rank > 1 else 1
-    if b.rank <= 2:
-        m, batch = m * product(a.shape[:-2]), 1
-    else:
-        batch = exact_div(call.results[0].elements, maximum(1, m * n))
-    return pricing.contraction(call.name, call.read(a, b), call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
+    sizes = pricing.product_sizes(a.shape, b.shape, call.results[0].elements)
+    return pricing.contraction(call.name, call.read(a, b), call.writes, **sizes)
 
 
 @rule("_trilinear")
@@ -339,8 +334,7 @@ def quantised_matmul(call: Call) -> Priced:
     """Multiply two tensors of integers and rescale."""
     a, b = call.operands(0, 1)
     results = call.results[0].elements
-    m, n = a.shape[-2], b.shape[-1]
-    sizes = {"m": m, "n": n, "k": a.shape[-1], "batch": exact_div(results, m * n)}
+    sizes = pricing.product_sizes(a.shape, b.shape, results)
     return call.beside(pricing.contraction(call.name, call.read(a, b), call.writes, **sizes), QUANTISE * results)
 
 
