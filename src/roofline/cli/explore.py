@@ -175,9 +175,6 @@ _NOT_ASKED = {
     "scheduler_file", "keep",
 }  # fmt: skip
 
-#: The page of an answer: whole, what moves of it alone, and the rest.
-_PAGES = ("page", "live", "rest")
-
 
 def command_words(name: str, question: Mapping[str, Any]) -> list[str]:
     """The command line of a question; an option that a command lacks, or a page may not use, is an error."""
@@ -249,13 +246,13 @@ def answer_question(form: str, name: str, question: Mapping[str, Any]) -> dict[s
     """Answer as ``data`` (what ``--json`` gives), as a ``page`` or a part of one; or the ``catalog`` of questions."""
     if form == "catalog":
         return catalog()
-    from roofline.web.report import page_of
+    from roofline.web.report import PAGES, page_of
 
     try:
         words = command_words(name, question)
         with keep() as found, redirect_stderr(StringIO()), redirect_stdout(StringIO()):
             code = main([*words, "--json"] if form == "data" else words)
-            made = page_of(found.shown, form, command=words) if form in _PAGES and found.shown else None
+            made = page_of(found.shown, form, command=words) if form in PAGES and found.shown else None
     except InputError as wrong:
         return {"error": str(wrong)}
     if form == "data" and found.data:

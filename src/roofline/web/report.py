@@ -80,6 +80,9 @@ MOST_DATA_ROWS = 1000
 #: The most characters of an answer's data: that of many sizes at once is a file of its own too (.json).
 MOST_DATA = 500_000
 
+#: The page of an answer: whole, what moves of it alone, and the rest.
+PAGES = ("page", "live", "rest")
+
 #: An answer, its sections where they are not its own, and what draws its charts where it has others.
 Shown = tuple[Any, Any, Callable[[], Any] | None]
 

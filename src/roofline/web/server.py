@@ -32,16 +32,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from roofline.web.report import bundled
+from roofline.web.report import PAGES, bundled
 
 #: Bytes of a question, and of a file of measured points.
 MOST_BODY, MOST_FILE = 1 << 20, 64 << 20
 
 #: Seconds in which a body has to arrive.
 BODY_TIME = 30.0
-
-#: The page of an answer: whole, what moves of it alone, and the rest.
-PAGES = ("page", "live", "rest")
 
 #: How many answers' functions are kept for the pages that load them.
 KEPT_FUNCTIONS = 256
