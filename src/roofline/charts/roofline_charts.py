@@ -143,8 +143,7 @@ def roofline_chart(
     places = [machine_index(answer.machine, machines) for answer in bounds]
     answers = list(zip([*bounds, *priced], [*places, *(at for _, at in runs)], strict=True))
     roofs = _roofs(machines, dtypes, levels, answers, zones)
-    ridges = [point for roof in roofs for point in roof.ridge_points()]
-    if not ridges:
+    if not any(any(roof.ridge_points()) for roof in roofs):
         known = joined([machine.name for machine in machines])
         raise InputError(
             f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14"
@@ -167,7 +166,7 @@ def roofline_chart(
     drawn, left_out = [*named, *ran], [*unnamed, *others]
     left_out += [*without_slope(roofs, levels), *columns_left_out(run.unread for run in measured)]
     left_out += [SIZES_SAY] if len({point.size for point in (*sized, *ran)}) > 1 else []
-    notes = (*unnumbered_ridges(ridges), *left_out, *_notes([*bounds, *priced], roofs, drawn, skipped))
+    notes = (*left_out, *_notes([*bounds, *priced], roofs, drawn, skipped))
     title = title or f"Roofline of {machines_said(machines)}"
     return _under_roofs(roofs, drawn, title, notes, zones).with_theme(theme)
 
@@ -175,13 +174,14 @@ def roofline_chart(
 def _under_roofs(
     roofs: Sequence[Roof], drawn: Sequence[Point], title: str, notes: tuple[str, ...], zones: Zones | None
 ) -> Chart:
-    """Points under the roofs of a chart, as wide and high as they need."""
+    """Points under the roofs of a chart, as wide and high as they need; notes begin with ridges without a number."""
     ridges = [point for roof in roofs for point in roof.ridge_points()]
     x, y = _axes(ridges, drawn)
     regions = _regions(zones, x) if zones else ()
     marks: list[Mark] = [*regions, *roof_lines(roofs, x), *roof_ridges(ridges, roofs), *drawn]
     height = HEIGHT + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM)
     height += HEIGHT_OF_MACHINE * max(0, len(roofs) - MACHINES_WITH_ROOM)
+    notes = (*unnumbered_ridges(ridges), *notes)
     return Chart(kind="roofline", title=title, x=x, y=y, marks=tuple(marks), notes=notes, height=height)
 
 
@@ -215,8 +215,7 @@ def rows_roofline(answer: Bound) -> Chart:
     roofs = _roofs([answer.machine], (), (), [(answer, 0)], None)
     said = [f"{len(shown):,} of {times.size:,} rows: of those in nearly one place the one that takes longest"]
     said = [*said * (len(shown) < times.size), *[SIZES_SAY] * (len(shown) > 1)]
-    ridges = [each for roof in roofs for each in roof.ridge_points()]
-    notes = (*unnumbered_ridges(ridges), *said, *_notes([answer], roofs, drawn, ()))
+    notes = (*said, *_notes([answer], roofs, drawn, ()))
     return _under_roofs(roofs, drawn, f"{answer.expression} on {answer.target}", notes, None)
 
 
