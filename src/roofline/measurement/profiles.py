@@ -35,7 +35,7 @@ import csv
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
@@ -575,9 +575,7 @@ def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[Tr
     """
     picked: list[TraceCall] = []
     passed: list[TraceCall] = []
-    threads = grouped(((str(call.get("pid")), str(call.get("tid"))), call) for call in calls)
-    for listed in threads.values():
-        listed.sort(key=_order)
+    for listed in _by_thread(calls):
         position = 0
         while position < len(listed):
             call = listed[position]
@@ -594,6 +592,12 @@ def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[Tr
                 passed.append((call, inside))
                 position += 1
     return picked, passed
+
+
+def _by_thread(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The events of each thread, callers before what they call."""
+    for listed in grouped(((str(event.get("pid")), str(event.get("tid"))), event) for event in events).values():
+        yield sorted(listed, key=_order)
 
 
 def _recast(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> bool:
@@ -742,13 +746,10 @@ def _launchers(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]
     """The External id of the operation behind every correlation: the launch's own, or that of the call it lies in."""
     known = {_number_of(call) for call in calls}
     found: dict[str, str | None] = {}
-    threads: dict[tuple[str, str], list[dict[str, Any]]] = {}
     launches = [e for e in events if _category(e) in LAUNCHES and _timed(e) and "correlation" in _told(e)]
-    for event in (*calls, *launches):
-        threads.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(event)
-    for listed in threads.values():
+    for listed in _by_thread((*calls, *launches)):
         around: list[dict[str, Any]] = []
-        for event in sorted(listed, key=_order):
+        for event in listed:
             while around and around[-1]["ts"] + around[-1]["dur"] <= event["ts"]:
                 around.pop()
             if _category(event) not in LAUNCHES:
