@@ -45,6 +45,11 @@ def test_the_passes_of_a_training_step() -> None:
     for op in products:  # each operand is as large as the sizes of its product say, which tiles load again
         m, n, k = (op.dims[name] for name in "mnk")
         assert [t.elements for t in (*op.reads[:2], op.writes[0])] == [m * k, n * k, m * n], op.where
+    linear = [op for op in parts if op.role == "linear" and op.phase in ("forward", "backward")]
+    each = [sum(op.work.total("flops") * op.repeat for op in linear if op.phase == phase) for phase in
+            ("forward", "backward")]  # fmt: skip
+    assert each[0] == each[1] > 0  # a rotation backwards is a rotation, and two gradients are added where one was split
+    assert {len(op.reads) for op in linear if op.phase == "backward"} == {1}
     work = {role: sum(op.work.total("flops", "matrix") for op in products if op.role == role) for role in
             ("input gradient", "weight gradient")}  # fmt: skip
     assert work["input gradient"] == work["weight gradient"]

@@ -291,13 +291,15 @@ def _lookup(op: Op, gradients: GradientFormat) -> list[Op]:
 
 
 def _twice(op: Op, gradients: GradientFormat) -> list[Op]:
-    reads = (*(t for t in op.reads if t.role != "index"), *map(_gradient, op.writes))
+    """Twice the forward work, of what was read and the gradient; what is linear takes the gradient alone, once."""
+    is_linear = op.role == "linear"
+    reads = (*(t for t in op.reads if t.role != "index" and not is_linear), *map(_gradient, op.writes))
     through = [t for t in op.reads if t.role == "activation" or (t.role == "weight" and gradients.trains(t))]
     writes = tuple(_gradient(t, gradients.dtype) for t in through)
-    return [replace(op, work=op.work * 2, reads=reads, writes=writes, where=f"{op.where} gradient")]
+    return [replace(op, work=op.work * (1 if is_linear else 2), reads=reads, writes=writes, where=f"{op.where} gradient")]
 
 
-#: The backward pass of each kind of operation; any other takes twice its forward work.
+#: The backward pass of each kind of operation; any other takes twice its forward work, or once what is linear.
 RULES: Mapping[str, Callable[[Op, GradientFormat], list[Op]]] = {
     "contraction": _product,
     "attention": _attention,
