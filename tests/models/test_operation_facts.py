@@ -54,3 +54,9 @@ def test_the_passes_of_a_training_step() -> None:
             ("input gradient", "weight gradient")}  # fmt: skip
     assert work["input gradient"] == work["weight gradient"]
     assert [op.name for op in parts if op.phase == "optimizer"] == ["optimizer"]
+
+
+def test_the_gradient_of_a_norm_has_the_price_of_traced_ones() -> None:
+    found = train("gpt2", on="h100", batch_tokens=1024)
+    norms = [part.op for part in found.bound.ops if part.op.kind == "norm" and part.op.phase == "backward"]
+    assert {op.work.total("flops") for op in norms} == {9 * 1024 * 768}  # 7, and 1 for each of scale and shift

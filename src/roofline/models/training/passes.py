@@ -31,6 +31,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Mesh
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.ops.collectives.routing import TopKRouting
+from roofline.ops.reduction import norm_backward
 from roofline.quantity import agree, in_a_row
 from roofline.signatures import either
 from roofline.sizes import LARGEST, Size, exact_div, is_zero
@@ -290,6 +291,15 @@ def _lookup(op: Op, gradients: GradientFormat) -> list[Op]:
     return [replace(op, work=work, reads=(y, index), writes=(_gradient(table, gradients.dtype),), where=where)]
 
 
+def _norm(op: Op, gradients: GradientFormat) -> list[Op]:
+    (made,), function = _twice(op, gradients), op.options.get("function")
+    if function is None:
+        return [made]
+    elements = op.dims["elements"]
+    flops = norm_backward(function, "", made.reads, made.writes, elements=elements, of_input=True).work.total("flops")
+    return [replace(made, work=Work(dict.fromkeys(op.work, flops)))]
+
+
 def _twice(op: Op, gradients: GradientFormat) -> list[Op]:
     """Twice the forward work, of what was read and the gradient; what is linear takes the gradient alone, once."""
     is_linear = op.role == "linear"
@@ -303,6 +313,7 @@ def _twice(op: Op, gradients: GradientFormat) -> list[Op]:
 RULES: Mapping[str, Callable[[Op, GradientFormat], list[Op]]] = {
     "contraction": _product,
     "attention": _attention,
+    "norm": _norm,
     "collective": _collective,
     "embedding": _lookup,
 }
