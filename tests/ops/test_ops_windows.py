@@ -137,21 +137,21 @@ def test_pooling(dims: list, B: int, C: int) -> None:
     dims = [(L, k, s, 0 if p == "same" else p, d) for L, k, s, p, d in dims]
     every = [taps(*dim) for dim in dims]
     assume(all(every))
-    counted = valid = 0
+    least, before = 0, set[tuple[int, ...]]()
     for result in product(*every):
-        met = sum(all(0 <= at < L for at, (L, *_) in zip(position, dims, strict=True)) for position in product(*result))
-        counted += len(list(product(*result))) - 1
-        valid += max(0, met - 1)
+        met = {at for at in product(*result) if all(0 <= a < L for a, (L, *_) in zip(at, dims, strict=True))}
+        least += max(0, len(met - before) - (not met & before))  # each new element joins the rest of its window
+        before |= met
     lengths, window, stride, pad, dilation = zip(*dims, strict=True)
     options = (
         f"window={_written(window)}, stride={_written(stride)}, pad={_written(pad)}, dilation={_written(dilation)}"
     )
     text = f"pool(bf16[{B}, {', '.join(map(str, lengths))}, {C}], {options})"
     op = build_one(text)
-    assert op.work.total("flops", "vector") == B * C * counted
     assert op.writes[0].dims == (B, *(len(found) for found in every), C)
-    only = build_one(text, count_padding=False)
-    assert only.work.total("flops", "vector") == B * C * valid
+    counted = op.work.total("flops", "vector")
+    assert counted <= B * C * least
+    assert any(pad) or counted == B * C * least
 
 
 def _written(sizes: tuple[int, ...]) -> str:

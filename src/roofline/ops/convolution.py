@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import gcd
-from operator import eq
+from operator import eq, ge
 from typing import Any, Literal, TypeAlias
 
 from roofline.errors import InputError, SizeError
@@ -455,6 +455,27 @@ class Reach(NamedTuple):
             whole = whole + _between(shift, length - 1 + shift, step, self.results + (many - 1) * apart)
             single = single + valid_taps(length, self.results, many, stride=step, low=shift, dilation=apart * step)
         return whole if apart == 1 else of_largest((self.results, apart), (whole, single))
+
+    def met(self) -> Size | None:
+        """Count the elements that at least one window meets; None where that is unknown.
+
+        >>> Reach(8, 4, 3, 2, 1).met(), Reach(9, 4, 2, 2).met(), Reach(9, 2, 3, 5).met()
+        (8, 8, 6)
+        """
+        if self.base == self.dilation == 1 and is_surely(ge, self.taps, self.stride):
+            return self.stretch
+        valid = valid_taps_of([self])
+        return None if valid is None else self.covered(valid)
+
+    def apart(self) -> Size:
+        """Count the windows that share no place with one before.
+
+        >>> Reach(9, 4, 3, 2).apart(), Reach(9, 3, 3, 3).apart(), Reach(9, 5, 3, 1, 0, 2).apart()
+        (1, 3, 2)
+        """
+        shared = gcd(self.stride, self.dilation)
+        overlap = not is_surely(ge, self.stride // shared, self.taps)
+        return minimum(self.results, self.dilation // shared) if overlap else self.results
 
     @property
     def stretch(self) -> Size:

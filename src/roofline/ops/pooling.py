@@ -1,8 +1,8 @@
 """Pooling and resampling: the largest or the sum of each window, neighbours mixed; on the vector unit.
 
 >>> x, y = Tensor("x", (1, 112, 112, 64), "bf16"), Tensor("y", (1, 56, 56, 64), "bf16")
->>> pool("max_pool", [x], [y], results=y.elements, window=9).work
-Work(flops/vector/bf16: 1605632)
+>>> pool("max_pool", [x], [y], results=y.elements, window=4).work
+Work(flops/vector/bf16: 602112)
 >>> resample("bilinear", [y], [x], taps=4, elements=x.elements).work.total("flops") == 8 * x.elements
 True
 """
@@ -17,7 +17,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.convolution import Reach, read_by_windows, require_results, windows
 from roofline.ops.rules import Context, register
-from roofline.sizes import Size, is_symbol, minimum, product
+from roofline.sizes import Size, exact_div, is_symbol, is_zero, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -29,8 +29,7 @@ def pool(
     results: Size,
     window: Size,
     places: Sequence[Reach] = (),
-    taps: Size | None = None,
-    reached: Size | None = None,
+    apart: Size | None = None,
     is_adaptive_mean: bool = False,
     compute: str | None = None,
 ) -> Op:
@@ -38,19 +37,27 @@ def pool(
 
     ::
 
-        FLOPs = results·(window − 1)            comparisons, or adds: one for every element of a window but the first
-              = taps − reached                  taps that are counted, and the results that they reach
+        FLOPs = elements − apart                comparisons, or adds
+              = results·(window − 1)            where windows lie side by side
 
-    ``taps`` are given where not all of a window counts (padding left out), or where windows differ (adaptive pooling).
-    Averaging divides once more for each result, which is not counted: one operation for each window element but the
-    first serves both. ``places`` are the windows in each dimension, as of a convolution. An index beside each maximum
-    costs bytes, no FLOPs. ``is_adaptive_mean`` says that the size of the result was asked for, which some counters tell
-    apart. A result without elements is an error, but for an empty input.
+    A window takes one for each element that no window before it has, and one less where it shares no element with
+    these. What it shares may come from them in any way, as by rows before columns, so no schedule needs fewer.
+    ``elements`` are those that windows meet, no padding, and ``apart`` the windows that share none with one before.
+    ``places`` are the windows in each dimension, as of a convolution. Where they are not known, windows count as apart;
+    where windows differ (adaptive pooling) all elements are met, and the caller gives ``apart``.
+    Averaging divides once more for each result, which is not counted. An index beside each maximum costs bytes, no
+    FLOPs. ``is_adaptive_mean`` says that the size of the result was asked for, which some counters tell apart. A result
+    without elements is an error, but for an empty input.
     """
     require_results(name, reads, writes)
-    taken = results * window if taps is None else taps
+    elements, met = reads[0].elements, [place.met() for place in places]
+    if places and not any(each is None for each in met) and not is_zero(results):
+        elements = exact_div(elements, product(place.length for place in places)) * product(met)
+        apart = exact_div(results, product(place.results for place in places)) * product(p.apart() for p in places)
+    elif apart is None:
+        elements, apart = minimum(elements, results * window), results
     reads, unread = read_by_windows(reads, places)
-    flops, dims = taken - (results if reached is None else reached), {"results": results, "window": window}
+    flops, dims = elements - apart, {"results": results, "window": window}
     op = vector(
         name, "pooling", reads, writes, flops=flops, elements=results, dims=dims, one_each=reads[0].elements,
         compute=compute,
@@ -167,23 +174,13 @@ def _under_filters(n: Size, r: Size, taps: Size) -> Size:
 
 @register("pooling")
 def rule(step: Step, context: Context) -> Op:
-    """Price a pooling of x [B, spatial…, C]; the stride is the window unless given.
-
-    Padding counts as is usual, or with ``count_padding=False`` only taps and results that meet an element do.
-    """
+    """Price a pooling of x [B, spatial…, C]; the stride is the window unless given."""
     x = context.tensor(step.inputs[0])
     B, *spatial, C = x.dims
     size, *options = (step.options[key] for key in ("window", "stride", "pad", "dilation"))
     own = windows(size, *options)
     results = [w.results(L) for w, L in zip(own, spatial, strict=True)]
-    places = list(zip(own, spatial, results, strict=True))
-    counted = {}
-    if not context.count_padding:
-        counted = {
-            "taps": B * C * product(w.taps(L, r) for w, L, r in places),
-            "reached": B * C * product(w.reached(L, r) for w, L, r in places),
-        }
     out = Tensor(step.output.ident, (B, *results, C), step.output.dtype, label=step.output.written)
-    name, compute, reach = step.text or step.function, context.arithmetic(step), [w.reach(L, r) for w, L, r in places]
-    facts = {"results": out.elements, "window": product(size), **counted}
-    return pool(name, [x], [out], places=reach, compute=compute, **facts)
+    places = [window.reach(L, r) for window, L, r in zip(own, spatial, results, strict=True)]
+    facts = {"results": out.elements, "window": product(size), "compute": context.arithmetic(step)}
+    return pool(step.text or step.function, [x], [out], places=places, **facts)

@@ -381,7 +381,7 @@ def top(call: Call) -> Priced:
 
 @rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "reduce_window")
 def pooled(call: Call) -> Priced:
-    """The largest or the sum of each window: one operation for every element of a window but the first."""
+    """The largest or the sum of each window."""
     results, window = call.outs[0].size, tuple(map(size_of, call.params["window_dimensions"]))
     each = call.inner(call.params["jaxpr"]) if "jaxpr" in call.params else 1
     places = window_places(call.params, call.ins[0].shape, call.outs[0].shape, window)

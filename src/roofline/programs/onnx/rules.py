@@ -152,7 +152,7 @@ def windows_of(
 
 @rule("MaxPool", "AveragePool", "LpPool")
 def pool(call: Call) -> Priced:
-    """The largest or the sum of each window: one operation for every element of a window but the first."""
+    """The largest or the sum of each window."""
     taps, seen, slid = call.get("kernel_shape"), call.shape(0)[2:], call.writes[0].dims[2:]
     return _pooled(call, product(taps), places=windows_of(call.attributes, seen, slid, taps))
 

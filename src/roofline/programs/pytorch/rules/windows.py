@@ -161,7 +161,7 @@ def aligned(call: Call) -> Priced:
 
 @rule(*POOLS)
 def pool(call: Call) -> Priced:
-    """The largest or the sum of each window: one operation for every element of a window but the first."""
+    """The largest or the sum of each window."""
     size = call.stated("kernel_size")
     spatial = _spatial(call)
     window = product(size) if len(size) == spatial else size[0] ** spatial
@@ -195,8 +195,9 @@ def adaptive_pool(call: Call) -> Priced:
     (x,), out = call.operands(0), call.results[0]
     results = out.elements
     window = maximum(1, floor_div(x.elements, maximum(1, results)))
-    taps, is_mean = window_elements(x, out), "avg" in call.name
-    return _pooled(call, results=results, window=window, taps=taps, is_adaptive_mean=is_mean)
+    pairs = zip(x.shape, out.shape, strict=True)
+    apart = product(n + r - adaptive_windows(n, r) for n, r in pairs)  # two windows share an element at most
+    return _pooled(call, results=results, window=window, apart=apart, is_adaptive_mean="avg" in call.name)
 
 
 @rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
