@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import combinations, pairwise
 from itertools import product as every_pair
 from math import gcd, prod
@@ -704,6 +705,7 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     return found
 
 
+@lru_cache(2048, typed=True)
 def is_less(amount: Size, limit: Size) -> bool:
     """Whether an amount is surely less than a limit, as it is with more for a ``Min`` or a floor that it grows with.
 
@@ -713,12 +715,15 @@ def is_less(amount: Size, limit: Size) -> bool:
     >>> is_less(sympy.Max(1, sympy.floor(S / 2)), S + 1), is_less(sympy.Max(S, 8), S + 1)                  # every term
     (True, False)
     """
-    for part in amount.atoms(sympy.Min, sympy.Max, sympy.floor) if is_symbol(amount) else ():
+    if is_surely(lt, expanded(amount - limit), 0):  # as floor(x) < floor(x) + 1 is not decided
+        return True
+    parts = sympy.preorder_traversal(amount) if is_symbol(amount) else ()  # the outer ones first, which are soon gone
+    for part in dict.fromkeys(each for each in parts if isinstance(each, sympy.Min | sympy.Max | sympy.floor)):
         more, suffices = sympy.Dummy(nonnegative=True), all if isinstance(part, sympy.Max) else any
         grown = expanded(amount).xreplace({part: more})
         if grown.diff(more).is_nonnegative and suffices(is_less(grown.subs(more, each), limit) for each in part.args):
             return True
-    return is_surely(lt, expanded(amount - limit), 0)  # as floor(x) < floor(x) + 1 is not decided
+    return False
 
 
 def is_at_most(amount: Size, limit: Size) -> bool:
