@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial
 
@@ -11,7 +12,6 @@ import numpy as np
 import pytest
 
 from roofline.programs import trace as trace_any
-from roofline.programs.jax.needs import Band, pairs
 from tests.strategies import some
 
 S, HEADS, SIZE = 16, 4, 8
@@ -118,21 +118,56 @@ def test_layers_of_a_scan_count_each():
     assert float(said[2]) * 1e3 == pytest.approx(6 * 2 * 2 * S * S * d, rel=5e-3)
 
 
-@pytest.mark.parametrize("low", [None, -3, 0, 2])
-@pytest.mark.parametrize("high", [None, -1, 0, 5])
-def test_pairs_of_a_band_by_counting(low, high):
-    seen = [(i, j) for i in range(7) for j in range(11)
-            if (low is None or i - j >= low) and (high is None or i - j <= high)]  # fmt: skip
-    assert pairs(7, 11, Band(low, high)) == len(seen)
+def causal(q, k):
+    return q >= k
 
 
-def test_a_symbolic_length_gives_a_formula():
+def window(q, k):
+    return (q >= k) & (q - k < 4)
+
+
+def around(q, k):
+    return jnp.abs(q - k) < 4
+
+
+def prefix(q, k):
+    return (q >= k) | (k < 3)
+
+
+def documents(q, k):
+    return q // 5 == k // 5
+
+
+def chunked(q, k):
+    return (q >= k) & (q // 5 == k // 5)
+
+
+MASKS = [causal, window, around, prefix, documents, chunked]
+MASKING = [
+    lambda mask, scores: jnp.where(mask, scores, -jnp.inf),
+    lambda mask, scores: scores + jnp.where(mask, 0, -1e9),
+    lambda mask, scores: scores - (1 - mask.astype(scores.dtype)) * 1e10,
+]
+
+
+@pytest.mark.parametrize(("mask", "masking"), some([(mask, masking) for mask in MASKS for masking in MASKING], 4))
+def test_a_symbolic_length_gives_a_formula(mask, masking):
     def network(q, k, v):
-        i = jnp.arange(q.shape[1])
-        return _attend(lambda scores: jnp.where(i[:, None] >= i, scores, -1e9), q, k, v)
+        S, T = q.shape[1], k.shape[1]
+        return _attend(partial(masking, mask(jnp.arange(S)[:, None] + T - S, jnp.arange(T))), q, k, v)
 
-    traced = trace(network, *("fp32[2, S, 4, 8]",) * 3)
+    traced = trace(network, "fp32[2, S, 4, 8]", *["fp32[2, T, 4, 8]"] * 2)
     (said,) = [text for text in traced.assumptions if "masked" in text]
     hidden, whole = re.search(r"skip (.*) FLOP of (.*) FLOP \(", said).groups()
-    assert eval(whole, {"S": 10}) == 2 * 2 * 2 * 4 * 100 * 8
-    assert eval(hidden, {"S": 10}) == 2 * 2 * 2 * 4 * 45 * 8
+    names = {"Min": min, "Max": max, "floor": math.floor}
+    for s, t in ((13, 13), (6, 17)):
+        seen = np.asarray(mask(np.arange(s)[:, None] + t - s, np.arange(t)))
+        assert eval(whole, names | {"S": s, "T": t}) == 2 * 2 * 2 * 4 * s * t * 8
+        assert eval(hidden, names | {"S": s, "T": t}) == 2 * 2 * 2 * 4 * (~seen).sum() * 8
+
+
+def test_zeros_in_scores_hide_nothing():
+    """A zero is a score like any other before the softmax, and none behind it."""
+    shape = jax.ShapeDtypeStruct((2, S, HEADS, SIZE), "float32")
+    before = trace(partial(_attend, lambda scores: jnp.tril(scores)), shape, shape, shape)
+    assert not any("masked" in text for text in before.assumptions)

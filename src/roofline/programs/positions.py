@@ -22,7 +22,7 @@ elements say at which places of their operand they find them (:meth:`Elements.mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from itertools import product as every
 from typing import Any, TypeAlias
@@ -380,6 +380,23 @@ class Elements:
         """Where a truth value lets see, or a number that is added to scores."""
         least = HIDDEN if is_added else 0
         return Visible(self.shape, _either(*(parts for value, parts in self.cases.items() if (value > least) == True)))  # noqa: E712
+
+    def is_at_most(self, most: float) -> bool:
+        """Whether all of them surely are."""
+        return all((value <= most) == True for value in self.cases)  # noqa: E712
+
+    def row(self) -> Elements | None:
+        """One of its first axis, whichever, where they are alike."""
+        own = place(-len(self.shape))
+        forms = [*self.cases, *(form for part in self._conditions() for form in part[:2] if form is not None)]
+        return None if any(own in form.free_symbols for form in forms) else Elements(self.shape[1:], cases=self.cases)
+
+    def rows(self, count: Size) -> Elements:
+        """So many of it along an axis before its first."""
+        return Elements((count, *self.shape), cases=self.cases)
+
+    def _conditions(self) -> Iterator[PlaceCondition]:
+        return (each for parts in self.cases.values() for part in parts for each in part)
 
     @property
     def number(self) -> Any:

@@ -8,14 +8,11 @@
 
 Of what a rule does not follow all is needed (``programs.regions``).
 
-Masked scores in a jaxpr: what a causal or windowed mask hides of the matmuls that make and use attention scores.
+Masked scores in a jaxpr: what a mask made of positions hides of the matmuls that make and use attention scores.
 
 A program that masks its scores and takes their softmax computes all of them, so all are counted. How much is hidden is
-found by following positions (``iota``), comparisons of positions (a band of the score matrix), the choice they make
-between scores and a constant, and the exponential after it.
-
->>> pairs(4, 4, Band(0, None)), pairs(4, 4, Band(0, 1)), pairs(2, 6, Band(-4, None))
-(10, 7, 11)
+found by following positions (``programs.positions``), the choice they make between scores and a constant, and the
+exponential after it.
 """
 
 from __future__ import annotations
@@ -28,15 +25,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.frozen import NamedTuple
-from roofline.ops.masks import BandMask
-from roofline.programs import needs, regions
+from roofline.programs import needs, positions, regions
 from roofline.programs.jax.indices import Hidden, Numbers, held_numbers, hidden, number_of, picking, worked_out
 from roofline.programs.jax.registry import find, scanned, size_of, value_of
 from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS, window_places
 from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr, source_line
 from roofline.programs.needs import Asked, needed_of_operands
-from roofline.programs.regions import WHOLE, Region, once
-from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum, product
+from roofline.programs.positions import Elements, Visible, of_values
+from roofline.programs.regions import HIDDEN, WHOLE, Region, once
+from roofline.sizes import Size, exact_div, maximum, minimum, product
 
 
 def needed_of(jaxpr: Any, numbers: Sequence[Numbers], wanted: needs.Regions, *, in_place: bool = False) -> list[Region]:
@@ -463,62 +460,22 @@ _RULES: dict[str, needs.Rule] = {
 }  # fmt: skip
 
 
-class Positions(NamedTuple):
-    """0, 1, 2 … along one axis, plus an offset."""
-
-    axis: int
-    offset: int
-
-
-class Band(NamedTuple):
-    """Pairs of a row i and a column j with low <= i - j <= high; None is no limit."""
-
-    low: int | None
-    high: int | None
-
-
-class Mask(NamedTuple):
-    """True, 1 or 0 where seen: so many pairs of all; the bands of several masks joined by "and"."""
-
-    band: Band
-    rows: Size
-    columns: Size
-
-
-class Constant(NamedTuple):
-    """One number everywhere."""
-
-    number: Any
-
-
 class Scores(NamedTuple):
     """What comes of matmuls element by element; ``mask`` once it is masked, ``soft`` once exponentials are taken."""
 
     matmuls: frozenset[int]
-    mask: Mask | None = None
+    mask: Visible | None = None
     soft: bool = False
 
+    def masked(self, other: Visible | None) -> Scores:
+        """The scores under one more mask; of masks that do not fit together the first."""
+        if other is None or other.parts == positions.EVERYWHERE:
+            return self
+        both = other if self.mask is None else self.mask.both(other) if self.mask.shape == other.shape else None
+        return self._replace(mask=both or self.mask)
 
-Known: TypeAlias = "Positions | Mask | Constant | Scores | None"
 
-
-def pairs(rows: Size, columns: Size, band: Band) -> Size:
-    """Pairs of a band."""
-    return BandMask(offset=0, before=band.high, after=None if band.low is None else -band.low).pairs(rows, columns)
-
-
-def constant(value: Any) -> Known:
-    """What an array that the program holds is: positions in order, or the causal mask of a square."""
-    if np.ndim(value) == 1 and np.size(value) and np.issubdtype(np.asarray(value).dtype, np.integer):
-        numbers = np.asarray(value)
-        first = int(numbers[0])
-        return Positions(0, first) if np.array_equal(numbers, np.arange(first, first + numbers.size)) else None
-    if np.ndim(value) >= 2 and np.size(value) == np.prod(np.shape(value)[-2:]):
-        rows, columns = np.shape(value)[-2:]
-        seen = np.asarray(value).reshape(rows, columns)
-        seen = seen == 0 if seen.size and seen.flat[-1] == 0 and seen.min() < 0 else seen != 0
-        return Mask(Band(0, None), rows, columns) if np.array_equal(seen, np.tri(rows, columns, dtype=bool)) else None
-    return None
+Known: TypeAlias = "Elements | Scores | None"
 
 
 @dataclass
@@ -526,18 +483,17 @@ class MaskFinder:
     """The matmuls met so far, and which of them a mask hides part of."""
 
     matmuls: list[tuple[str, Size]] = field(default_factory=list)
-    hidden: dict[int, Mask] = field(default_factory=dict)
+    hidden: dict[int, Visible] = field(default_factory=dict)
 
     def lines(self) -> dict[str, tuple[Size, Size]]:
         """FLOPs of the masked matmuls by source line, and how many of them are hidden."""
         found: dict[str, tuple[Size, Size]] = {}
         for number, mask in self.hidden.items():
             source, flops = self.matmuls[number]
-            seen = pairs(mask.rows, mask.columns, mask.band)
-            if seen != mask.rows * mask.columns:
+            seen, every = mask.share() or (0, 0)
+            if seen != every:
                 total, hidden = found.get(source, (0, 0))
-                unseen = mask.rows * mask.columns - seen
-                found[source] = total + flops, hidden + exact_div(flops * unseen, mask.rows * mask.columns)
+                found[source] = total + flops, hidden + exact_div(flops * (every - seen), every)
         return found
 
     def walk(self, program: Any, given: Sequence[Known], times: Size = 1) -> list[Known]:
@@ -545,42 +501,40 @@ class MaskFinder:
         jaxpr, held = open_jaxpr(program)
         places = [*jaxpr.constvars, *jaxpr.invars]
         known: dict[Any, Known] = dict(zip(places[len(places) - len(given) :], given, strict=True))
-        known |= {var: constant(value) for var, value in zip(jaxpr.constvars, held or (), strict=False)}
+        known |= {var: of_values(value) for var, value in zip(jaxpr.constvars, held or (), strict=False)}
         for eqn in jaxpr.eqns:
-            numbers = [hasattr(v, "val") and not v.aval.shape for v in eqn.invars]
-            pairs = zip(eqn.invars, numbers, strict=True)
-            facts = [Constant(v.val) if is_number else _known(known, v) for v, is_number in pairs]
+            facts = [_known(known, atom) for atom in eqn.invars]
             known.update(zip(eqn.outvars, self._step(eqn, facts, times), strict=True))
-        return [_known(known, v) for v in jaxpr.outvars]
+        return [_known(known, atom) for atom in jaxpr.outvars]
 
     def _step(self, eqn: Any, facts: list[Known], times: Size) -> Sequence[Known]:
         name, params = eqn.primitive.name, eqn.params
         if name == "scan":
             return self._scan(params, facts, times)
-        inside = called_program(eqn)
+        inside, own = called_program(eqn), [fact for fact in facts if isinstance(fact, Elements)]
+        if inside is not None and params.get("name") in _WHOLE and len(own) == len(facts):
+            return [positions.worked_out(params["name"], *own)]
         if inside is not None:
             return self.walk(inside, facts, times)
         nothing: list[Known] = [None] * len(eqn.outvars)
         if len(eqn.outvars) != 1:
             return nothing
-        shapes = [value_of(v.aval).shape for v in eqn.invars]
         out = value_of(eqn.outvars[0].aval).shape
         if name == "dot_general":
             return [self._matmul(eqn, facts, out, times)]
-        if name == "select_n" and len(facts) == 3:
-            return [self._chosen(facts)]
-        if name in _COMPARED:
-            return [_compared(name, facts, out)]
-        return [_followed(name, params, facts, shapes, out)]
+        if any(isinstance(fact, Scores) for fact in facts):
+            return [_scored(name, facts)]
+        return [_moved(name, params, own, out) if len(own) == len(facts) else None]
 
     def _scan(self, params: Mapping[str, Any], facts: list[Known], times: Size) -> list[Known]:
-        """Slices along the length lose their positions; what is known of scores and masks stays."""
+        """Slices along the length lose positions along it; what is known of scores and masks stays."""
         shared, moving = scanned(params)
-        rows = [None if isinstance(fact, Positions) else fact for fact in facts[shared + moving :]]
+        rows = [fact.row() if isinstance(fact, Elements) else fact for fact in facts[shared + moving :]]
         start: list[Known] = [None] * moving
-        length = times * size_of(params["length"])
-        found = self.walk(params["jaxpr"], [*facts[:shared], *start, *rows], length)
-        return [None if isinstance(fact, Positions) else fact for fact in found]
+        length = size_of(params["length"])
+        found = self.walk(params["jaxpr"], [*facts[:shared], *start, *rows], times * length)
+        stacks = [fact.rows(length) if isinstance(fact, Elements) else fact for fact in found[moving:]]
+        return [*found[:moving], *stacks]
 
     def _matmul(self, eqn: Any, facts: list[Known], out: tuple[Size, ...], times: Size) -> Known:
         (left, _), _ = eqn.params["dimension_numbers"]
@@ -592,109 +546,77 @@ class MaskFinder:
                 self.hidden |= dict.fromkeys(fact.matmuls, fact.mask)
         return Scores(frozenset((len(self.matmuls) - 1,)))
 
-    def _chosen(self, facts: list[Known]) -> Known:
-        """A choice by a mask: between numbers it is a mask again, between scores and a number it masks them."""
-        which, no, yes = facts
-        if not isinstance(which, Mask):
-            return None
-        if isinstance(no, Constant) and isinstance(yes, Constant):
-            return which if yes.number > no.number else _other(which)  # what is seen is True, 1, or 0 against −∞
-        if isinstance(yes, Scores):
-            return yes._replace(mask=_both(yes.mask, which))
-        if isinstance(no, Scores):
-            return no._replace(mask=_both(no.mask, _other(which)))
-        return None
 
-
-_COMPARED = {"ge": (0, 1), "gt": (1, 1), "le": (0, -1), "lt": (1, -1), "eq": (0, 0), "ne": (0, 0)}
+#: Functions of JAX's own that are taken whole, by their names.
+_WHOLE = ("floor_divide", "remainder")
 #: Primitives that give the same elements in another form, or one for one.
 _SAME = ("convert_element_type", "stop_gradient", "copy", "reshape", "squeeze", "expand_dims", "transpose",
          "broadcast_in_dim", "optimization_barrier", "name", "sharding_constraint", "pvary")  # fmt: skip
 _EACH = ("mul", "div", "sub", "add", "add_any", "exp", "exp2", "neg", "max", "min", "tanh", "and", "not", "log",
          "integer_pow", "logistic")  # fmt: skip
+#: Primitives by the names of numpy's functions.
+_FUNCTIONS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "neg": "negative", "max": "maximum", "min": "minimum",
+    "abs": "absolute", "floor": "floor", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less",
+    "eq": "equal", "ne": "not_equal", "and": "logical_and", "or": "logical_or", "xor": "logical_xor",
+    "not": "logical_not", "copy": "positive", "stop_gradient": "positive",
+}  # fmt: skip
 
 
-def _compared(name: str, facts: list[Known], out: tuple[Size, ...]) -> Known:
-    """Positions against positions along another axis: a band. A mask of numbers against zero: the mask."""
-    first, second = facts
-    if isinstance(first, Mask) and isinstance(second, Constant) and name in ("eq", "ne", "gt"):
-        return _other(first) if name == "eq" else first
-    if not (isinstance(first, Positions) and isinstance(second, Positions)) or first.axis == second.axis:
-        return None
-    strict, way = _COMPARED[name]
-    if not way:
-        return None
-    shift = second.offset - first.offset  # way·(i - j - shift) >= strict
-    band = Band(shift + strict, None) if way > 0 else Band(None, shift - strict)
-    if first.axis > second.axis:
-        band = Band(None if band.high is None else -band.high, None if band.low is None else -band.low)
-    low, high = sorted((first.axis, second.axis))
-    return Mask(band, out[low], out[high])
-
-
-def _followed(name: str, params: Mapping[str, Any], facts: list[Known], shapes: Any, out: tuple[Size, ...]) -> Known:
-    if name == "iota":
-        return Positions(params["dimension"], 0)
+def _scored(name: str, facts: list[Known]) -> Scores | None:
+    """Scores that a primitive gives: a mask makes them low, or zero once they are soft."""
+    scores = [fact for fact in facts if isinstance(fact, Scores)]
+    if name == "select_n" and len(facts) == 3 and isinstance(facts[0], Elements):
+        first, is_second = scores[0], isinstance(facts[2], Scores)
+        other, shown = facts[1 if is_second else 2], facts[0].visible()
+        if len(scores) > 1 or not isinstance(other, Elements) or not other.is_at_most(0 if first.soft else HIDDEN):
+            return first if len(scores) == 1 else None
+        return first.masked(shown if is_second else shown.negated())
     if name in _SAME:
-        return _moved(name, params, facts[0], shapes[0], out)
+        return scores[0]
     if name not in _EACH:
         return None
-    if name == "not" and isinstance(facts[0], Mask):
-        return _other(facts[0])
-    if name in ("add", "sub", "mul") and any(isinstance(fact, Positions) for fact in facts):
-        return _shifted(name, facts)
-    masks = [fact for fact in facts if isinstance(fact, Mask)]
-    scores = [fact for fact in facts if isinstance(fact, Scores)]
-    if scores:
-        made = Scores(frozenset().union(*(fact.matmuls for fact in scores)), soft=any(fact.soft for fact in scores))
-        for mask in (*(fact.mask for fact in scores), *masks):
-            made = made._replace(mask=_both(made.mask, mask) if mask is not None else made.mask)
-        return made._replace(soft=made.soft or (name in ("exp", "exp2") and made.mask is not None))
-    if masks and name in ("and", "mul"):
-        return masks[0] if len(masks) == 1 else _both(*masks)
-    return facts[0] if len(facts) == 1 and isinstance(facts[0], Constant) else None
+    found = Scores(frozenset().union(*(fact.matmuls for fact in scores)), soft=any(fact.soft for fact in scores))
+    for fact in facts:
+        if isinstance(fact, Scores):
+            found = found.masked(fact.mask)
+        elif fact is not None and fact.shape and name in ("add", "sub", "mul"):
+            fact = positions.worked_out("negative", fact) if name == "sub" else fact
+            found = found.masked(fact and fact.visible(is_added=name != "mul"))
+    return found._replace(soft=found.soft or (name in ("exp", "exp2") and found.mask is not None))
 
 
-def _moved(name: str, params: Mapping[str, Any], fact: Known, shape: Any, out: tuple[Size, ...]) -> Known:
-    """Positions keep their axis through forms that say where it goes; other facts hold in any form."""
-    if not isinstance(fact, Positions) or shape == out:
-        return None if name == "transpose" and isinstance(fact, Positions) else fact
-    if name == "broadcast_in_dim":
-        return fact._replace(axis=params["broadcast_dimensions"][fact.axis])
-    longer = [axis for axis, size in enumerate(out) if is_symbol(size) or size > 1]
-    return fact._replace(axis=longer[0]) if len(longer) == 1 and name != "transpose" else None
-
-
-def _shifted(name: str, facts: list[Known]) -> Positions | None:
-    """Positions plus or minus a number, or times one."""
-    first, second = facts
-    if isinstance(second, Positions) and name != "sub":
-        first, second = second, first
-    if not (isinstance(first, Positions) and isinstance(second, Constant)):
+def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tuple[Size, ...]) -> Elements | None:
+    """Elements that a primitive makes of others, or of none."""
+    if name == "iota":
+        return Elements(out, positions.place(params["dimension"] - len(out)))
+    if name == "dim_as_value":
+        return Elements((), size_of(params["dim"]))
+    if name in _FUNCTIONS:
+        return positions.worked_out(_FUNCTIONS[name], *given)
+    if name == "select_n":
+        return positions.worked_out("where", given[0], *given[:0:-1]) if len(given) == 3 else None
+    if name == "clamp":
+        return positions.worked_out("minimum", positions.worked_out("maximum", *given[:2]), given[2])
+    if name == "concatenate":
+        return positions.joined(given, params["dimension"] - len(out))
+    if len(given) != 1:
         return None
-    if name == "mul":
-        return first if second.number == 1 else None
-    return first._replace(offset=first.offset + (1 if name == "add" else -1) * int(second.number))
-
-
-def _other(mask: Mask) -> Mask | None:
-    """What a mask hides, where that is one band."""
-    low, high = mask.band
-    if low is not None and high is None:
-        return mask._replace(band=Band(None, low - 1))
-    return mask._replace(band=Band(high + 1, None)) if high is not None and low is None else None
-
-
-def _both(first: Mask | None, second: Mask | None) -> Mask | None:
-    """What two masks both leave."""
-    if first is None or second is None or first == second:
-        return first or second
-    if (first.rows, first.columns) != (second.rows, second.columns):
-        return first
-    lows = [band.low for band in (first.band, second.band) if band.low is not None]
-    highs = [band.high for band in (first.band, second.band) if band.high is not None]
-    return first._replace(band=Band(max(lows, default=None), min(highs, default=None)))
+    (first,) = given
+    if name == "convert_element_type":
+        return positions.worked_out("not_equal", first, 0) if np.dtype(params["new_dtype"]).kind == "b" else first
+    if name == "broadcast_in_dim":
+        return first.spread(out, params["broadcast_dimensions"])
+    if name in ("reshape", "squeeze", "expand_dims"):
+        return first.reshaped(out)
+    if name == "transpose":
+        return first.transposed(params["permutation"])
+    if name == "slice":
+        return first.sliced(_sizes(params["start_indices"]), out, params["strides"] or (1,) * len(out))
+    if name == "cumsum" and not params["reverse"]:
+        return positions.counted_up(first, params["axis"] - len(out))
+    return None
 
 
 def _known(known: Mapping[Any, Known], atom: Any) -> Known:
-    return None if hasattr(atom, "val") else known.get(atom)
+    return of_values(atom.val) if hasattr(atom, "val") else known.get(atom)

@@ -40,10 +40,11 @@ from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.programs import api
 from roofline.programs.jax.indices import held_numbers, number_of
-from roofline.programs.jax.needs import LEAST, MaskFinder, constant, needed_of
+from roofline.programs.jax.needs import LEAST, MaskFinder, needed_of
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, untyped, value_of
 from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import PICKING, JaxprContext, JaxprWalker, Operand, Region, is_user, open_jaxpr
+from roofline.programs.positions import of_values
 from roofline.programs.regions import WHOLE, as_named, counted_from, elements_of, needed_at_most, picked_together
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
 from roofline.programs.tensor_parts import LoopSteps, first_part
@@ -154,7 +155,7 @@ def _amounts(jaxpr: Any, held: Sequence[Any], tensors: Sequence[Tensor]) -> dict
 def masked(jaxpr: Any, held: Sequence[Any]) -> str:
     """Say how much of the matmuls of attention a mask hides, since all of it is counted; nothing where none is."""
     masks = MaskFinder()
-    masks.walk(jaxpr, [*map(constant, held), *(None for _ in jaxpr.invars)])
+    masks.walk(jaxpr, [*map(of_values, held), *(None for _ in jaxpr.invars)])
     lines = masks.lines()
     if not lines:
         return ""
