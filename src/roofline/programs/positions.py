@@ -31,7 +31,7 @@ from roofline import sizes
 from roofline.frozen import NamedTuple
 from roofline.lazy import np, sympy
 from roofline.ops.masks import BandMask
-from roofline.programs.regions import HIDDEN
+from roofline.programs.regions import HIDDEN, below_the_largest, once
 from roofline.programs.tensor_parts import Edges
 from roofline.sizes import Size, ceil_div, floor_div, is_symbol, maximum, minimum, product
 
@@ -659,3 +659,61 @@ def of_values(values: Any) -> Elements | None:
             here = frozenset((frozenset(map(PlaceCondition, inside)),))
             return Elements(shape, cases={sympy.sympify(other.item()): here, sympy.sympify(one.item()): _negated(here)})
     return None
+
+
+#: How a front end is asked for the elements of an operand: those that are zeros, that are very low, or very large.
+ZERO, LOW, LARGE = "zero", "low", "large"
+
+
+def hidden_by(
+    name: str,
+    given: Sequence[Any],
+    shape: Sequence[int],
+    kind: str,
+    held: Callable[[Any, str], Any],
+    lines: Sequence[int] = (),
+    axis: int = -1,
+) -> Any:
+    """Which elements of a result are zeros or very low by a mask that a program knows; None where that is none.
+
+    ``name`` is numpy's; a choice takes its first case where the mask is 0. ``held`` says it of an operand. ``lines`` is
+    the shape of what is subtracted, ``axis`` that of a softmax.
+
+    >>> scores, low, mask = None, np.float32(-1e9), np.tri(2, dtype=bool)
+    >>> hidden_by("where", [mask, low, scores], (2, 2), LOW, values_held)
+    array([[False,  True],
+           [False, False]])
+    """
+
+    def own(operand: Any, of: str = kind) -> Any:
+        mask = held(operand, of)
+        return None if mask is None else once(mask)
+
+    found: list[Any] = []
+    if name == "where":
+        which, *cases = given
+        found = [(which == at) & mask for at, case in enumerate(cases) if (mask := own(case)) is not None]
+    elif name in ("exp", "softmax") and kind == ZERO:
+        found = [own(given[0], LOW)]
+        if name == "softmax" and found[0] is not None:
+            found = [found[0] & ~found[0].all(axis, keepdims=True)]  # of scores that are all as low none is
+    elif name == "subtract" and kind == LOW:
+        first = held(given[0], kind)
+        found = [None if first is None else below_the_largest(first, lines), own(given[1], LARGE)]
+    elif name in ("add", "multiply", "divide") and kind == (LOW if name == "add" else ZERO):
+        found = [own(each) for each in given[: 1 if name == "divide" else 2]]
+    elif name == "positive":
+        found = [own(given[0])]
+    known = [once(mask) for mask in found if mask is not None and mask.any()]
+    if not known:
+        return None
+    return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*known)) if known[1:] else known[0], shape)
+
+
+def values_held(values: Any, kind: str) -> Any:
+    """Where numbers are zeros, very low or very large; None where they are not known."""
+    if values is None:
+        return None
+    own = once(values) if isinstance(values, np.ndarray) else values  # PyTorch's may have formats that numpy has not
+    found = own == 0 if kind == ZERO else own <= HIDDEN if kind == LOW else own >= -HIDDEN
+    return np.broadcast_to(np.asarray(found), np.shape(values))

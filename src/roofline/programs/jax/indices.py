@@ -21,7 +21,8 @@ import numpy as np
 
 from roofline.frozen import NamedTuple
 from roofline.programs.jax.registry import size_of
-from roofline.programs.regions import HIDDEN, below_the_largest, once
+from roofline.programs.positions import LOW, ZERO, hidden_by, values_held
+from roofline.programs.regions import once
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
 
 #: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
@@ -117,50 +118,32 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
     """
     name, shape = eqn.primitive.name, getattr(eqn.outvars[0].aval, "shape", ())
     first = operands[0] if operands else None
-    if name == "select_n" and isinstance(first, np.ndarray) and first.shape == shape:
-        return _chosen(first, operands[1:], shape)
-    if name in ("mul", "div", "add", "sub"):
-        is_zero = name in ("mul", "div")
-        own = [_hidden_in(each, is_zero) for each in (operands[:1] if name in ("div", "sub") else operands)]
-        found = next((mask for mask in own if mask is not None and mask.shape == shape), None)
-        if found is None and name == "sub" and isinstance(large := operands[1], np.ndarray) and _is_float(large.dtype):
-            found = _hidden_in(np.broadcast_to(-once(large), large.shape), False)  # as 1e10 · (1 − mask)
-            found = found if found is not None and found.shape == shape else None
-        elif found is not None and name == "sub":
-            found = below_the_largest(found, getattr(eqn.invars[1].aval, "shape", ()))
-        return None if found is None else Hidden(found, is_zero)
-    if not isinstance(first, Hidden):
+    if name == "select_n" and not (isinstance(first, np.ndarray) and first.shape == shape):
         return None
-    if name in ("exp", "exp2"):
-        return None if first.is_zero else Hidden(first.mask, True)
-    is_known = all(isinstance(each, np.ndarray) for each in operands[1:])
-    if name in _MOVING and is_known and (name in _VIEWS or first.mask.size <= _MOST_BYTES):
-        return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask, *operands[1:])), first.is_zero)
-    return None
+    if name in _MASKING:
+        given = [once(first), *operands[1:]] if name == "select_n" else operands
+        lines = getattr(eqn.invars[-1].aval, "shape", ())
+        for kind in (LOW, ZERO):
+            found = hidden_by(_MASKING[name], given, shape, kind, _held, lines)
+            if found is not None:
+                return Hidden(found, kind == ZERO)
+    moves = isinstance(first, Hidden) and (name in _VIEWS or (name in _MOVING and first.mask.size <= _MOST_BYTES))
+    if not moves or not all(isinstance(each, np.ndarray) for each in operands[1:]):
+        return None
+    return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask, *operands[1:])), first.is_zero)
 
 
-def _hidden_in(operand: Numbers, is_zero: bool) -> Any:
-    """Where an operand is zero, or very low; None where that is not known, or it is so nowhere."""
+#: Primitives that hide scores or keep them hidden, by numpy's names.
+_MASKING = {"select_n": "where", "mul": "multiply", "div": "divide", "add": "add", "sub": "subtract", "exp": "exp",
+            "exp2": "exp"}  # fmt: skip
+
+
+def _held(operand: Numbers, kind: str) -> Any:
+    """Where an operand is zero, very low or very large; None where that is not known."""
     if isinstance(operand, Hidden):
-        return operand.mask if operand.is_zero is is_zero else None
-    if not isinstance(operand, np.ndarray) or not _is_float(operand.dtype):
-        return None
-    held = once(operand)
-    found = held == 0 if is_zero else held <= HIDDEN
-    return np.broadcast_to(found, operand.shape) if found.any() else None
-
-
-def _chosen(choice: Any, cases: Sequence[Numbers], shape: Sequence[int]) -> Hidden | None:
-    """What is hidden of a choice between cases."""
-    for is_zero in (False, True):
-        own = [_hidden_in(case, is_zero) for case in cases]
-        every = [place for place, mask in enumerate(own) if mask is not None and once(mask).all()]
-        if len(every) == 1:
-            return Hidden(np.broadcast_to(once(choice) == every[0], shape), is_zero)
-        parts = [(place, mask) for place, mask in enumerate(own) if mask is not None]
-        if parts and choice.size <= _MOST_BYTES:
-            return Hidden(np.logical_or.reduce([(choice == place) & mask for place, mask in parts]), is_zero)
-    return None
+        return operand.mask if kind == (ZERO if operand.is_zero else LOW) else None
+    is_known = isinstance(operand, np.ndarray) and _is_float(operand.dtype)
+    return values_held(operand, kind) if is_known else None
 
 
 def _broadcast(params: Mapping[str, Any], x: Any) -> Any:

@@ -30,14 +30,14 @@ from roofline.ops.einsum import operand_letters
 from roofline.ops.pricing import Reach
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
-from roofline.programs.positions import broadcast
+from roofline.programs.positions import LOW, ZERO, broadcast, hidden_by, values_held
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
 from roofline.programs.pytorch.rules.sequences import let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
-from roofline.programs.regions import HIDDEN, NOTHING, WHOLE, Region
+from roofline.programs.regions import NOTHING, WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
 from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum
 from roofline.work import Op, Tensor
@@ -1053,8 +1053,8 @@ _RULES: dict[str, needs.Rule] = {
 #: More scores are not looked at.
 _MOST_SCORES = 2**20
 
-#: Which elements of a storage are zero (True), or so low that their exponential is zero (False), by its name.
-_Held: TypeAlias = "dict[tuple[str, bool], Any]"
+#: Which elements of a storage are ``ZERO``, or so ``LOW`` that their exponential is zero, by its name.
+_Held: TypeAlias = "dict[tuple[str, str], Any]"
 
 
 def with_hidden(calls: Mapping[int, Call]) -> dict[int, Call]:
@@ -1065,57 +1065,51 @@ def with_hidden(calls: Mapping[int, Call]) -> dict[int, Call]:
         is_product, before = call.name in PRODUCTS, calls.get(place - 1)
         is_scaled = call.name == "mul"  # also by zeros that are no result of an operation
         if (is_scaled or (held and (is_product or call.name in SOFTMAXES))) and call is not before:
-            found[place] = replace(call, args=_told(call.args, held, is_product or is_scaled))
+            found[place] = replace(call, args=_told(call.args, held, ZERO if is_product or is_scaled else LOW))
         else:
             found[place] = call if call is not before else found[place - 1]
-        masks = [(is_zero, _hidden_by(call, held, is_zero)) for is_zero in (False, True)]
+        masks = [(kind, _hidden_by(call, held, kind)) for kind in (LOW, ZERO)]
         for out in call.results:
             held = {key: mask for key, mask in held.items() if key[0] != _base(out)}
-        for is_zero, mask in masks:
-            if mask is not None and mask.any() and call.results[0].elements == mask.size:
+        for kind, mask in masks:
+            if mask is not None and call.results[0].elements == mask.size:
                 flat = np.zeros(mask.size, bool)
                 view = _view(flat, call.results[0])
                 if view is not None:
                     view[...] = mask
-                    held[_base(call.results[0]), is_zero] = flat
+                    held[_base(call.results[0]), kind] = flat
     return found
 
 
-def _told(value: Any, held: _Held, is_zero: bool) -> Any:
+def _told(value: Any, held: _Held, kind: str) -> Any:
     """Arguments whose tensors say which of their elements are hidden."""
     if isinstance(value, list | tuple):
-        return tuple(_told(each, held, is_zero) for each in value)
-    return replace(value, hidden=_where_hidden(value, held, is_zero)) if isinstance(value, TensorOperand) else value
+        return tuple(_told(each, held, kind) for each in value)
+    return replace(value, hidden=_where_hidden(held, value, kind)) if isinstance(value, TensorOperand) else value
 
 
-def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
+def _hidden_by(call: Call, held: _Held, kind: str) -> Any:
     """Which elements of a call's first result are zero, or very low; None where that is not known."""
     name, args, shape = call.name, call.args, call.results[0].shape if call.results else ()
     if not all(type(n) is int for n in shape) or prod(shape) > _MOST_SCORES:
         return None
     if name in ("where", "masked_fill", "index_put") and len(args) > 2 and not call.get("accumulate"):
-        mask, *cases = args if name == "where" else (args[1], args[2], args[0])
+        mask, yes, no = args if name == "where" else (args[1], args[2], args[0])
         chosen = _named(mask, shape) if name == "index_put" else known_mask(mask)
-        if name == "index_put" and cases[0].elements != 1:
-            cases[0] = None
         if chosen is None:
             return None
-        parts = zip(cases, (chosen, ~chosen), strict=True)
-        masks = [hides & taken for case, taken in parts if (hides := _where_hidden(case, held, is_zero)) is not None]
-    elif name in (*SOFTMAXES, "exp") and is_zero:
-        masks = [_where_hidden(args[0], held, False)]
-        if name != "exp" and masks[0] is not None:
-            masks = [masks[0] & ~masks[0].all(args[1], keepdims=True)]
-    else:
-        sides = {"add": 2, "sub": 1, "mul": 2, "div": 1, "_to_copy": 1, "clone": 1, "scalar_tensor": 1}.get(name, 0)
-        sides = sides if name not in ("add", "sub", "mul", "div") or is_zero is (name in ("mul", "div")) else 0
-        masks = [_where_hidden(value, held, is_zero) for value in args[:sides]]
-        if name == "sub" and masks and isinstance(other := args[1], TensorOperand):
-            masks = [masks[0] if masks[0] is None else regions.below_the_largest(masks[0], other.shape)]
-            if other.values is not None:  # large where it hides, as 1e10 · (1 − mask)
-                masks.append(_where_hidden(replace(other, values=-other.values), {}, False))
-    known = [mask for mask in masks if mask is not None and mask.any()]
-    return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*known)), shape) if known else None
+        name, args = "where", (chosen, no, None if name == "index_put" and yes.elements != 1 else yes)
+    lines = args[1].shape if name == "sub" and isinstance(args[1], TensorOperand) else ()
+    axis = args[1] if name in SOFTMAXES else -1
+    held_of = partial(_where_hidden, held)
+    return hidden_by(_MASKING.get(name, ""), args, shape, kind, held_of, lines, axis)
+
+
+#: Functions that hide scores or keep them hidden, by numpy's names.
+_MASKING = {
+    "where": "where", "exp": "exp", "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide",
+    **dict.fromkeys(SOFTMAXES, "softmax"), **dict.fromkeys(("_to_copy", "clone", "scalar_tensor"), "positive"),
+}  # fmt: skip
 
 
 def _named(indices: Any, shape: tuple[Any, ...]) -> Any:
@@ -1127,13 +1121,13 @@ def _named(indices: Any, shape: tuple[Any, ...]) -> Any:
     return chosen
 
 
-def _where_hidden(value: Any, held: _Held, is_zero: bool) -> Any:
-    """Where a number or a tensor is zero, or very low; None where that is not known."""
+def _where_hidden(held: _Held, value: Any, kind: str) -> Any:
+    """Where a number or a tensor is zero, very low or very large; None where that is not known."""
     if not isinstance(value, TensorOperand):
-        return np.asarray(value == 0 if is_zero else value <= HIDDEN) if isinstance(value, int | float) else None
+        return values_held(value, kind) if isinstance(value, int | float) else None
     if value.values is not None and value.is_constant and value.elements <= _MOST_SCORES:
-        return np.asarray(value.values == 0 if is_zero else value.values <= HIDDEN)
-    flat = held.get((_base(value), is_zero))
+        return values_held(value.values, kind)
+    flat = held.get((_base(value), kind))
     return None if flat is None else _view(flat, value)
 
 

@@ -193,7 +193,8 @@ class OpenElements:
     def _argument(self, value: Any, known: Callable[[Any], Any]) -> Any:
         if isinstance(value, torch.Tensor):
             found, values = self.of(value), known(value)
-            found = of_values(values) if found is None and values is not None else found
+            if found is None and values is not None and values.layout == torch.strided:
+                found = of_values(values.float() if values.is_floating_point() else values)
             return _UNKNOWN if found is None else found
         if isinstance(value, list | tuple):
             return [self._argument(item, known) for item in value]
