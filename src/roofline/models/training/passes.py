@@ -309,7 +309,7 @@ def _twice(op: Op, gradients: GradientFormat) -> list[Op]:
     return [replace(op, work=op.work * (1 if is_linear else 2), reads=reads, writes=writes, where=f"{op.where} gradient")]
 
 
-#: The backward pass of each kind of operation; any other takes twice its forward work, or once what is linear.
+#: The backward pass of each kind of operation; any other takes twice its forward work, what is linear once.
 RULES: Mapping[str, Callable[[Op, GradientFormat], list[Op]]] = {
     "contraction": _product,
     "attention": _attention,
