@@ -468,9 +468,8 @@ _SHARDED = "nothing is sharded here, and nothing is a collective"
 _SHARD_ONE = "shard a dimension, as in bf16[B_X, D], or leave it out"
 _LEFT_OUT = "leave it out"
 
-#: Families of operations that run on the matrix unit, and those that slide a window over what may be padded.
+#: Families of operations that run on the matrix unit.
 _ON_THE_MATRIX_UNIT = ("contraction", "convolution", "attention")
-_WINDOWS = ("convolution", "pooling")
 
 
 class ConventionUse(NamedTuple):
@@ -534,7 +533,7 @@ USES: tuple[ConventionUse, ...] = (
     ConventionUse("use", _uses_further_axes, "each of its axes is sharded over already"),
     ConventionUse("density", _exchanges, "nothing here is an AllToAll"),
     ConventionUse("wrap", _on_a_torus, "no axis here is one of a torus"),
-    ConventionUse("count_padding", _of_families(*_WINDOWS), "nothing here is a convolution or a pooling"),
+    ConventionUse("count_padding", _of_families("convolution"), "nothing here is a convolution"),
     ConventionUse("pad", _of_families(*_ON_THE_MATRIX_UNIT), "nothing here runs on the matrix unit"),
     ConventionUse("compute", _computes, "nothing here computes"),
 )

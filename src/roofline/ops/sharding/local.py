@@ -449,7 +449,8 @@ class _Build:
             along = in_a_row(axis for axis, _ in choice.routed)
             said.append(f"{op.name}: chips along {along} send each other the rows that they look up, as many from each")
         for axis, label in dict.fromkeys((axis, label) for axis, label, _ in choice.bordered):
-            left_out = "" if self.place.count_padding else "; what reaches over them is not counted"
+            counts = self.place.count_padding or step.function == "pool"
+            left_out = "" if counts else "; what reaches over them is not counted"
             said.append(f"{op.name}: neighbours along {axis} exchange the borders of {self.show(label)}{left_out}")
         for _, windows, _, results, ways in self.split_results(step, choice.raw):
             if results % ways:
