@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -263,6 +264,9 @@ def test_stages_over_two_axes_of_a_torus_send_no_less_than_the_best_routes(on: s
     most = [0] * len(links) * len(pairs) + [1]
     best = optimize.linprog(most, carried, np.zeros(len(links)), routes, wanted).fun
     assert 0.8 * best < counted <= best < 0.7
+    parts, _ = local_stages(load("llama-2-70b"), target, replace(layout, algorithm="direct"))
+    (message,) = sent(decode(parts[0], batch=2, context=10), "Permute")
+    assert message.work.total("wire") == message.dims["bytes"]
 
 
 def _apart(a: int, b: int, closes: bool) -> int:

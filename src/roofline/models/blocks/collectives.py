@@ -83,7 +83,7 @@ class PipelineSend(Block):
         axes = tuple(axis if _closes(axis) else _neighbours(axis) for axis in self.axes)
         sent = exact_div(x.traffic_bytes, self.alike)
         op = collective_operation("Permute", axes, sent, x, algorithm=self.algorithm)
-        builder.add(_with_sent(op, product(_share_of_a_link(axis, 1) for axis in self.axes)), "")
+        builder.add(_with_sent(op, product(_share_of_a_link(axis, 1, self.algorithm) for axis in self.axes)), "")
         return x
 
 
@@ -101,7 +101,7 @@ def send_to_both_sides(
     sent = collective_operation("Permute", (_neighbours(axis),), nbytes, x, out, algorithm)
     if _on_torus(axis):
         alone = len(axis.segments) == 1 and not _closes(axis)
-        share = exact_div(2 * chunks - 1, sum(pieces)) if alone else exact_div(_share_of_a_link(axis, 2), 2)
+        share = exact_div(2 * chunks - 1, sum(pieces)) if alone else exact_div(_share_of_a_link(axis, 2, algorithm), 2)
         sent = _with_sent(sent, share)
     return [replace(sent, repeat=count) for count in pieces]
 
@@ -113,11 +113,11 @@ def _with_sent(op: Op, share: Size) -> Op:
     return replace(op, work=Work({key: n * share if key.quantity == "wire" else n for key, n in op.work.items()}))
 
 
-def _share_of_a_link(axis: MeshAxis, ways: int) -> Size:
+def _share_of_a_link(axis: MeshAxis, ways: int, algorithm: Algorithm = None) -> Size:
     """Least share of a message that the busiest link carries where every stage sends one to a neighbour.
 
     Over several axes of a torus a part f goes straight and the rest takes ``around`` links of others, at least 3, or 2
-    round a ring of three. All links together are as many as carry that::
+    round a ring of three; by ``direct`` all of it goes straight. All links together are as many as carry that::
 
         links·P·f ≥ ways·(P − 1)·(f + around·(1 − f))       links: those of a chip on average; ways: 2 back and forth
 
@@ -125,7 +125,8 @@ def _share_of_a_link(axis: MeshAxis, ways: int) -> Size:
     >>> [_share_of_a_link(MeshAxis("p", 16, chip(on).mesh.axes[0].segments * 2), 2) for on in ("v5p:4x4x4", "v5e:4x4")]
     [0.7258064516129032, 0.8333333333333334]
     """
-    if len(axis.segments) < 2 or not _on_torus(axis):
+    asked = algorithm.name("Permute") if isinstance(algorithm, Chooser) else algorithm
+    if len(axis.segments) < 2 or not _on_torus(axis) or asked == "direct":
         return 1
     sizes = [each.size for each in axis.segments]
     links = sum(each.directions if each.shape == "ring" else 2 - 2 / each.size for each in axis.segments)

@@ -306,7 +306,8 @@ def _twice(op: Op, gradients: GradientFormat) -> list[Op]:
     reads = (*(t for t in op.reads if t.role != "index" and not is_linear), *map(_gradient, op.writes))
     through = [t for t in op.reads if t.role == "activation" or (t.role == "weight" and gradients.trains(t))]
     writes = tuple(_gradient(t, gradients.dtype) for t in through)
-    return [replace(op, work=op.work * (1 if is_linear else 2), reads=reads, writes=writes, where=f"{op.where} gradient")]
+    work = op.work * (1 if is_linear else 2)
+    return [replace(op, work=work, reads=reads, writes=writes, where=f"{op.where} gradient")]
 
 
 #: The backward pass of each kind of operation; any other takes twice its forward work, what is linear once.
