@@ -407,16 +407,38 @@ def in_plain_symbols(form: Any, definitions: Mapping[Any, Any] = Frozen()) -> An
     >>> in_plain_symbols(2 * maximum(part, 3), {part: B + 1})
     2*Max(3, B + 1)
     """
-    if form in definitions:
-        return in_plain_symbols(definitions[form], definitions)
-    found = form.free_symbols if is_symbol(form) else set()
+    found = {each for part in (form, *definitions.values()) if is_symbol(part) for each in part.free_symbols}
     exact = {each: symbol(each.name) for each in found if isinstance(each, _exact_symbol())}
-    if not definitions or not form.args:
-        return form.xreplace(exact) if exact else form
-    if not exact and found.isdisjoint(definitions):
-        return form
-    plain = {"evaluate": False} if isinstance(form, sympy.Max | sympy.Min | sympy.Piecewise) else {}
-    return form.func(*(in_plain_symbols(part, definitions) for part in form.args), **plain)
+    return put_in(form, {**definitions, **exact})
+
+
+def put_in(form: Any, known: Mapping[Any, Any]) -> Any:
+    """A closed form with others in place of some symbols, which may stand in each other; each part is made once.
+
+    >>> B, C = symbol("B"), symbol("C")
+    >>> put_in(2 * maximum(B, C) + C, {B: C + 1, C: 3})
+    11
+    """
+    made: dict[Any, Any] = {}
+
+    def put(part: Any) -> Any:
+        if part not in made:
+            if part in known:
+                made[part] = put(known[part]) if is_symbol(known[part]) else known[part]
+            else:
+                args = [put(each) for each in part.args]
+                made[part] = part if all(a is b for a, b in zip(args, part.args, strict=True)) else rebuilt(part, args)
+        return made[part]
+
+    return put(form) if is_symbol(form) else form
+
+
+def rebuilt(part: Any, args: Sequence[Any]) -> Any:
+    """A part of a closed form with other arguments; relations and choices are not looked at, which takes sympy long."""
+    if isinstance(part, sympy.Max | sympy.Min):
+        return (maximum if isinstance(part, sympy.Max) else minimum)(*args)
+    unevaluated = isinstance(part, sympy.Rel | sympy.logic.boolalg.BooleanFunction | sympy.Piecewise)
+    return part.func(*args, evaluate=False) if unevaluated else part.func(*args)
 
 
 def check(name: str, value: Any, least: int = 1) -> Size:

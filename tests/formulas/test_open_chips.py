@@ -21,7 +21,7 @@ from roofline.models.training.step import train
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.registry import KINDS
 from roofline.sections import Sentences
-from roofline.sizes import symbol
+from roofline.sizes import put_in, symbol
 from tests.strategies import LONG, some
 
 BOUNDS = ("lower", "op_by_op", "upper")
@@ -95,6 +95,26 @@ def test_a_step_of_serving_on_n_chips(model, phase, options, numbers):
     for n in numbers:
         answer = serve_bound(model, phase, on=f"h100:{n}", **sizes, **options)
         agree(found, {"n": n, **sizes}, answer, answer.footprint.total)
+
+
+def test_expressions_of_a_step_over_stages_on_n_chips_are_those_at_the_number_shown():
+    """They are of as many micro-batches as are the fastest on so many chips, and in sizes and rates alone."""
+    asked = {"pipeline": 2, "batch": 512, "context": 100}
+    found = roofline.formula("llama-3.2-1b", on="l4:n", n=32, **asked)
+    step, values = serve_bound("llama-3.2-1b", "decode", on="l4:32", **asked), found.values()
+    known = {rate.symbol: rate.value for rate in found.rates.values()}
+    known |= {found.sizes[name]: value for name, value in found.point.items()}
+    assert step.micro_batches == 1
+    assert float(put_in(found.lower, known)) == pytest.approx(values["lower"]) == pytest.approx(step.lower)
+    times = {name: float(put_in(time, known)) for name, time in found.times.items()}
+    assert times == pytest.approx({name: values[f"time.{name}"] for name in times})
+    written = {
+        term.resource: float(
+            put_in(term.written, {found.letters.get(str(name), name): value for name, value in known.items()})
+        )
+        for term in found.terms
+    }
+    assert written == pytest.approx(times)
 
 
 @pytest.mark.parametrize(

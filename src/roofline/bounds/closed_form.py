@@ -18,7 +18,7 @@ network) with the operations they come from. It can be compiled, printed in othe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -62,7 +62,18 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import either
-from roofline.sizes import TIE, Definitions, check, in_plain_symbols, is_array, is_one, is_symbol, of_largest, symbol
+from roofline.sizes import (
+    TIE,
+    Definitions,
+    check,
+    in_plain_symbols,
+    is_array,
+    is_one,
+    is_symbol,
+    of_largest,
+    put_in,
+    symbol,
+)
 from roofline.statements import SizeCondition, kind_of
 
 SCHEMA = "roofline/formula/1"
@@ -172,7 +183,8 @@ class Formula(Answer):
     ``lower`` (where that is more than the largest term), ``op_by_op``,
     ``upper``, amounts, and memory. ``conditions`` say where it holds. ``definitions`` are long parts of the forms by
     the symbols that stand for them. The fastest of several ``ways`` counts, of those whose ``case`` holds; one of them
-    is as many as its ``tried`` has values of a letter that is no size. ``runs`` say where a step can be run: elsewhere
+    is as many as its ``tried`` has values of a letter that is no size. ``slowest`` are parts of the terms beside the
+    time of what they are of: those beside the largest are written out. ``runs`` say where a step can be run: elsewhere
     the formula holds of one that cannot.
     """
 
@@ -193,6 +205,7 @@ class Formula(Answer):
     case: ValidRange | None = None
     runs: tuple[ValidRange, ...] = ()
     tried: Mapping[str, Sequence[int]] = Frozen()
+    slowest: tuple[tuple[Any, Mapping[str, tuple[TermPart, ...]]], ...] = ()
 
     def __call__(self, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
         """Its columns at sizes: numbers, or arrays that broadcast. A size left out is that of the point.
@@ -237,7 +250,7 @@ class Formula(Answer):
     @property
     def times(self) -> Mapping[str, Any]:
         """The time of each resource."""
-        return {name: in_plain_symbols(time) for name, time in self.in_letters().items()}
+        return {name: in_plain_symbols(time, self.definitions) for name, time in self.in_letters().items()}
 
     def in_letters(self) -> dict[str, Any]:
         """The time of each resource in :attr:`letters`."""
@@ -277,7 +290,7 @@ class Formula(Answer):
         at = self._at_point()
         if self.ways:
             here = [way for way in self.ways if way.is_case_of(self.point)] or self.ways
-            return _fastest_at_point(here)[1].values()
+            return _fastest_at_point(here).values()
         times = {f"time.{name}": time for name, time in self.in_letters().items()}
         found = values_at({**self.forms, **times}, at, self.definitions)
         if times:
@@ -288,9 +301,34 @@ class Formula(Answer):
     def each_tried(self) -> Iterator[Formula]:
         """It at each of the values that are ``tried``; itself where none are."""
         for name, values in self.tried.items():
-            yield from (replace(self, point={**self.point, name: value}, tried={}) for value in values)
+            yield from (replace(self, point={**self.point, name: n}, tried={name: (n,)}) for n in values)
         if not self.tried:
             yield self
+
+    def written_out(self) -> Formula:
+        """It with the number that is tried put in, and the terms of what takes longest at the point."""
+        if not self.tried and not self.slowest:
+            return self
+        parts = {term.resource: term.parts for term in self.terms}
+        if all(name in self.point for name in self.letters):
+            times = values_at(
+                {str(n): time for n, (time, _) in enumerate(self.slowest)}, self._at_point(), self.definitions
+            )
+            parts = self.slowest[int(max(times, key=lambda n: times[n]))][1] if times else parts
+        known = {self.letters[name]: sympy.Integer(self.point[name]) for name in self.tried}
+        times, terms = self.in_letters(), []
+        for name in {**parts, **times}:
+            own = parts.get(name, ())
+            if known:
+                own = tuple(part._replace(amount=tidy(put_in(part.amount, known))) for part in own)
+            terms.append(FormulaTerm(name, put_in(times[name], known), own))
+        letters, point = ({n: v for n, v in own.items() if n not in self.tried} for own in (self.letters, self.point))
+        forms, definitions = (
+            {name: put_in(form, known) for name, form in own.items()} for own in (self.forms, self.definitions)
+        )
+        return replace(
+            self, terms=tuple(terms), letters=letters, point=point, forms=forms, definitions=definitions, tried={}
+        )
 
     def is_case_of(self, point: Mapping[str, Any]) -> bool:
         """Whether sizes are of its case, where it is one of several."""
@@ -934,14 +972,12 @@ def formula_of(
     """
     rates = rate_symbols(use for each in (bound, *stages) for use in each.uses)
     short = Definitions() if definitions is None else definitions
+    times, columns, terms, keys = dict(bound.times), columns_of(bound), [*terms_of(bound)], []
     if len(slowest) > 1:
-        known: dict[str, Any] = {**{name: rate.value for name, rate in rates.items()}, **(point or {})}
-        bound = _slowest_at(slowest, known, bound)
-        times, columns = _of_slowest(slowest, short)
-        parts = {term.resource: term.parts for term in terms_of(bound)}
-        terms = [FormulaTerm(name, times[name], parts.get(name, ())) for name in {**parts, **times}]
-    else:
-        times, columns, terms = dict(bound.times), columns_of(bound), [*terms_of(bound)]
+        keys = [short("stage", time) for time, _ in slowest]
+        times, columns = _of_slowest(keys, [each for _, each in slowest])
+        parts = {term.resource: term.parts for term in terms}
+        terms = [FormulaTerm(name, time, parts.get(name, ())) for name, time in times.items()]
     everything = {**columns, **{name: sympy.sympify(form) for name, form in (forms or {}).items()}}
     inside = [*times.values(), *everything.values(), *short.values()]
     symbols = {s for form in inside if is_symbol(form) for s in form.free_symbols} - set(short)
@@ -954,60 +990,52 @@ def formula_of(
             check(name, value)
     # a traced program takes the branch that it took
     branches = [each for said in bound.assumptions if isinstance(said, SizeCondition) for each in said.holds]
-    return Formula(
+    found = Formula(
         expression=bound.expression, machine=bound.machine, letters=sizes, rates=rates, terms=tuple(terms),
         point={name: value for name, value in (point or {}).items() if name in sizes},
         forms=everything, conditions=(*conditions, *(ValidRange(*each) for each in branches)), runs=tuple(runs),
         from_zero=tuple(name for name in from_zero if name in sizes), said=tuple(said),
         assumptions=bound.assumptions, incomplete=bound.incomplete, definitions=short,
+        slowest=tuple(
+            (key, {term.resource: term.parts for term in terms_of(each)})
+            for key, (_, each) in zip(keys, slowest, strict=False)
+        ),
     )  # fmt: skip
+    return found.written_out()
 
 
-def _slowest_at(slowest: Sequence[tuple[Any, Bound]], known: Mapping[str, float], usual: Bound) -> Bound:
-    """The bound beside the largest time at sizes and rates by name; the usual one where one has no value."""
-    every = {s for time, _ in slowest for s in time.free_symbols}
-    if any(s.name not in known for s in every):
-        return usual
-    times = values_at({str(n): time for n, (time, _) in enumerate(slowest)}, {s: known[s.name] for s in every})
-    return slowest[int(max(times, key=lambda n: times[n]))][1]
-
-
-def _of_slowest(slowest: Sequence[tuple[Any, Bound]], short: Definitions) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The times of the resources and the columns of the bound beside the largest time, by cases."""
-    keys = [short("stage", time) for time, _ in slowest]
+def _of_slowest(keys: Sequence[Any], bounds: Sequence[Bound]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The times of the resources and the columns of the bound beside the largest of some times, by cases."""
 
     def chosen(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         names = dict.fromkeys(name for table in tables for name in table)
         every = {name: [table.get(name, 0) for table in tables] for name in names}
         return {name: forms[0] if len({*forms}) == 1 else of_largest(keys, forms) for name, forms in every.items()}
 
-    return chosen([bound.times for _, bound in slowest]), chosen([columns_of(bound) for _, bound in slowest])
+    return chosen([bound.times for bound in bounds]), chosen([columns_of(bound) for bound in bounds])
 
 
-def fastest(ways: Sequence[Formula], shown: Callable[[int, Formula], Formula] = lambda _, best: best) -> Formula:
+def fastest(ways: Sequence[Formula]) -> Formula:
     """The formula of several ways to do the same, of which the one with the least lower bound is taken at each size.
 
-    Its terms are those of the way that is the fastest at the point, as it is ``shown``, by its number.
+    Its terms are those of the way that is the fastest at the point.
     """
     if len(ways) == 1 and not ways[0].tried:
         return ways[0]
     note = "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
-    return _of_ways(shown(*_fastest_at_point(ways)), ways, note)
+    return _of_ways(_fastest_at_point(ways).written_out(), ways, note)
 
 
-def _fastest_at_point(ways: Sequence[Formula]) -> tuple[int, Formula]:
-    """The way with the least lower bound at the point, with its number."""
-    each = [(number, one) for number, way in enumerate(ways) for one in way.each_tried()]
-    times = [one.values()["lower"] if one.is_numeric else 0 for _, one in each]
+def _fastest_at_point(ways: Sequence[Formula]) -> Formula:
+    """The way with the least lower bound at the point."""
+    each = [one for way in ways for one in way.each_tried()]
+    times = [one.values()["lower"] if one.is_numeric else 0 for one in each]
     return next((one for one, time in zip(each, times, strict=True) if time <= min(times) * (1 + TIE)), each[0])
 
 
 def _of_ways(shown: Formula, ways: Sequence[Formula], note: str) -> Formula:
     rates = {name: rate for way in ways for name, rate in way.rates.items()}
-    tried = {name for way in ways for name in way.tried}
-    letters, point = ({n: v for n, v in own.items() if n not in tried} for own in (shown.letters, shown.point))
-    said = (*shown.said, note)
-    return replace(shown, letters=letters, point=point, rates=rates, ways=tuple(ways), said=said)
+    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note))
 
 
 def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, ValidRange]]) -> Formula:
@@ -1024,6 +1052,8 @@ def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, Vali
         inside = tuple(replace(one, point={**one.point, **point}) if name in one.letters else one for one in each.ways)
         ways.append(replace(each, letters=sizes, point={**each.point, **point}, case=case, ways=inside))
     shown = next((way for way in ways if point and way.is_case_of(point)), ways[-1])
+    best = (_fastest_at_point(shown.ways) if shown.ways else shown).written_out()
+    shown = replace(shown, terms=best.terms, forms=best.forms, definitions=best.definitions)
     return _of_ways(shown, ways, f"the terms are those of {shown.case.reason if shown.case else name}")
 
 

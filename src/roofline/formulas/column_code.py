@@ -39,7 +39,7 @@ from roofline.errors import InputError
 from roofline.formulas.printers import binary_logarithms, check_names, printer
 from roofline.frozen import NamedTuple
 from roofline.lazy import np, sympy
-from roofline.sizes import has_more_operations, undominated
+from roofline.sizes import has_more_operations, rebuilt, undominated
 
 #: Axes of arrays that all have the same rows.
 ALIKE = frozenset(("rows",))
@@ -403,7 +403,7 @@ def simplified(form: Any, known: dict[Any, Any]) -> Any:
 
     def made(part: Any, args: list[Any]) -> Any:
         if not isinstance(part, sympy.Max | sympy.Min):
-            return part if all(a is b for a, b in zip(args, part.args, strict=True)) else _rebuilt(part, args)
+            return part if all(a is b for a, b in zip(args, part.args, strict=True)) else rebuilt(part, args)
         is_most = isinstance(part, sympy.Max)
         kept = undominated([_flat(each) for each in sorted(args, key=str)], largest=is_most)
         never_below_0 = (any if is_most else all)(each.is_nonnegative for each in kept)
@@ -450,7 +450,7 @@ def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) ->
                 return named(fixed) * inside(free)
         if isinstance(part, sympy.ceiling | sympy.floor):
             return _one_division(part.xreplace({symbol: named(symbol) for symbol in part.free_symbols - varying}))
-        return _rebuilt(part, [inside(each) for each in part.args])
+        return rebuilt(part, [inside(each) for each in part.args])
 
     return inside(form)
 
@@ -468,10 +468,4 @@ def _one_division(form: Any) -> Any:
     if isinstance(form, sympy.ceiling | sympy.floor):
         name = "ceil" if isinstance(form, sympy.ceiling) else "floor"
         return sympy.Function(name, integer=True)(*map(_one_division, form.args[0].as_numer_denom()))
-    return _rebuilt(form, [_one_division(each) for each in form.args])
-
-
-def _rebuilt(part: Any, args: Sequence[Any]) -> Any:
-    """A part of a form with other arguments; a relation is not looked at, which takes sympy long."""
-    unevaluated = isinstance(part, sympy.Rel | sympy.logic.boolalg.BooleanFunction | sympy.Piecewise)
-    return part.func(*args, evaluate=False) if unevaluated else part.func(*args)
+    return rebuilt(form, [_one_division(each) for each in form.args])

@@ -25,7 +25,6 @@ from roofline.bounds.api import question, take_target_options, target
 from roofline.bounds.arrays import ArrayBound, asked_of_rows, column_of, unknown_at
 from roofline.bounds.bound import BOUNDS, Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
-from roofline.bounds.crossing import put_numbers
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 from roofline.counts import FROM_ZERO
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
@@ -59,6 +58,7 @@ from roofline.sizes import (
     is_one,
     is_symbol,
     of_largest,
+    put_in,
     symbol,
 )
 from roofline.statements import Gap, kind_of
@@ -325,17 +325,8 @@ def _ways(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any
 
 
 def _on_chips(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> Formula:
-    """The closed form of a step in the fastest way, with the terms of the number of micro-batches at the point."""
-
-    def shown(number: int, best: Formula) -> Formula:
-        known = {name: int(value) for name, value in best.point.items() if name in ways[number].tried}
-        if not known:
-            return best
-        found = _ways(model, phase, on, {**options, **known})[number]
-        return replace(found, forms={**found.forms, **_memory_of(best)})
-
-    ways = _ways(model, phase, on, options)
-    return fastest(ways, shown)
+    """The closed form of a step in the fastest way."""
+    return fastest(_ways(model, phase, on, options))
 
 
 def _refuse_warm(on: str | Machine, options: Mapping[str, Any]) -> None:
@@ -383,14 +374,14 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
             own |= {"stages": bound.stages, "slowest": bound.any_slowest}
         form = formula_of(bound, point, from_zero=FROM_ZERO, said=said, conditions=conditions, **own)
         if tried:  # memory is that of as many as stages, whichever number is the fastest
-            held = {name: put_numbers(size, {sizes[number]: stages}) for name, size in _memory_of(form).items()}
+            held = {
+                name: put_in(size, {sizes[number]: stages})
+                for name, size in form.forms.items()
+                if name.startswith("memory")
+            }
             form = replace(form, forms={**form.forms, **held})
         found.append(replace(form, tried=tried))
     return found
-
-
-def _memory_of(form: Formula) -> dict[str, Any]:
-    return {name: size for name, size in form.forms.items() if name.startswith("memory")}
 
 
 def _enough_sequences(layout: Parallelism, batch: Any) -> list[ValidRange]:
