@@ -249,8 +249,8 @@ class Formula(Answer):
 
     @property
     def times(self) -> Mapping[str, Any]:
-        """The time of each resource."""
-        return {name: in_plain_symbols(time, self.definitions) for name, time in self.in_letters().items()}
+        """The time of each resource; over stages of a pipeline that of the stage which is the slowest at the point."""
+        return {term.resource: in_plain_symbols(term.written) for term in self.terms}
 
     def in_letters(self) -> dict[str, Any]:
         """The time of each resource in :attr:`letters`."""
@@ -427,7 +427,7 @@ class Formula(Answer):
                 low, high = (middle, high) if code == seen[place] else (low, middle)
             before, after = names[seen[place]], names[int(codes(np.array([float(high)]))[0])]
             at = next((way for way in self.ways if not way.tried and way.is_case_of({**self.point, name: high})), self)
-            known = before in at.times and after in at.times
+            known = before in at.in_letters() and after in at.in_letters()
             form = at.crossing(name, before, after) if known else None
             form = None if at.definitions and form is not None and not at._is_near(form, high) else form
             yield FormulaFlip(name, high, before, after, form, *at._does_not_run(name, high))
@@ -489,13 +489,13 @@ class Formula(Answer):
 
     def crossing(self, size: str, one: str, other: str) -> Any:
         """The value of a size at which two resources take equally long, in the other symbols; None without a form."""
-        of_times = self.times, "resources"
+        of_times = self.in_letters(), "resources"
         for name, (known, what) in ((size, (self.sizes, "sizes")), (one, of_times), (other, of_times)):
             if name not in known:
                 hint = suggest(name, known, what=what)
-                if name == size and name in self.times:
+                if name == size and name in of_times[0]:
                     first = next(iter(self.sizes), "B")
-                    hint = f"the size stands first: crossing({first!r}, {', '.join(map(repr, list(self.times)[:2]))})"
+                    hint = f"the size stands first: crossing({first!r}, {', '.join(map(repr, list(of_times[0])[:2]))})"
                 raise InputError(f"the formula has no {name!r}", hint=hint)
         written = {term.resource: term.written for term in self.terms}
         roots = roots_of(written[one], written[other], self.letters[size])
