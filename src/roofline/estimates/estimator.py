@@ -529,7 +529,7 @@ class Estimator:
         if level.name != answer.machine.memories[0].name:
             wrong = f"what kernels take with data in {level.name} was not measured"
             raise InputError(wrong, hint=f"leave {spelled('estimate')} out: the floor holds")
-        found = tuple(self._no_less(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
+        found = tuple(self.kernel(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
         if not found:
             wrong = f"nothing is expected of {answer.expression}"
             raise InputError(wrong, hint="it holds no operations that take time")
@@ -577,9 +577,6 @@ class Estimator:
 
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         """What to expect of one kernel: no less than its bound, and of tokens after others than of less work."""
-        return self._no_less(run, machine)
-
-    def _no_less(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         found, other = self._kernel(run, machine), _other_kernel(run)
         beside = found if other is None or found.source is None else self._kernel(other, machine)
         both = (found, beside) if decided(found.value >= beside.value) else (beside, found)
