@@ -67,6 +67,12 @@ def test_windows_of_a_signal_are_weighted_and_transformed():
     assert exported.flops("all") == found.flops("all")
 
 
+@pytest.mark.parametrize(("pads", "is_said"), [([1, 1, 1, 1], True), ([0, 0, 1, 1], True), ([0, 0, 0, 0], False)])
+def test_padded_positions_are_told_at_whichever_end_they_lie(pads, is_said):
+    (op,) = _node("Conv", {"x": (1, 3, 8, 8), "w": (4, 3, 3, 3)}, pads=pads).ops
+    assert bool(op.note) == (op.options["valid_macs"] < op.options["macs"]) == is_said
+
+
 def test_a_deformed_convolution_is_one_that_mixes_first():
     inputs = {"x": (2, 4, 9, 9), "w": (8, 4, 3, 3), "offset": (2, 18, 7, 7), "b": (8,), "mask": (2, 9, 7, 7)}
     found = _node("DeformConv", inputs)

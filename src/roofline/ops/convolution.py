@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import gcd
-from operator import eq, ge
+from operator import eq, ge, gt, le
 from typing import Any, Literal, TypeAlias
 
 from roofline.errors import InputError, SizeError
@@ -578,6 +578,35 @@ def valid_taps_of(places: Iterable[Reach]) -> Size | None:
             return None
         found = found * valid_taps(length, results, taps, stride=stride, low=low, dilation=dilation, base=base)
     return found
+
+
+def padding_note(places: Iterable[Reach]) -> str:
+    """What is said of a convolution that counts padded positions; nothing where no window surely reaches one.
+
+    >>> padding_note([Reach(8, 7, 3)]), padding_note([Reach(8, 6, 3)])
+    ('padded positions of a convolution are counted', '')
+    """
+    padded = False
+    for length, results, taps, stride, low, dilation, base in places:
+        if base != 1:
+            return ""
+        beyond = (results - 1) * stride + dilation * (taps - 1) - low - (length - 1)
+        padded = padded or not is_surely(le, low, 0) or is_surely(gt, beyond, 0)
+    return "padded positions of a convolution are counted" * padded
+
+
+def window_count(
+    length: Size, taps: Size, stride: int, low: int = 0, high: int = 0, dilation: int = 1, *, beyond: bool = False
+) -> Size:
+    """Windows along a dimension with so much padding before and behind it.
+
+    A last one ``beyond`` the padding counts where it begins on an element or before it.
+
+    >>> [window_count(16, 3, 2, beyond=beyond) for beyond in (False, True)], window_count(3, 1, 2, beyond=True)
+    ([7, 8], 2)
+    """
+    many = (ceil_div if beyond else floor_div)(length + low + high - dilation * (taps - 1) - 1, stride) + 1
+    return minimum(many, ceil_div(length + low, stride)) if beyond else many
 
 
 def adaptive_windows(length: Size, results: Size) -> Size:

@@ -22,7 +22,7 @@ from roofline.ops.attention import AttentionSizes, attention, index_scores
 from roofline.ops.basic import UNKNOWN, arithmetic, embedding, move, unknown, vector
 from roofline.ops.collectives.registry import least_sent
 from roofline.ops.contraction import contraction, product_sizes
-from roofline.ops.convolution import ConvolutionSizes, Reach, adaptive_windows, convolution, valid_taps_of
+from roofline.ops.convolution import ConvolutionSizes, Reach, adaptive_windows, convolution, padding_note, valid_taps_of
 from roofline.ops.elementwise import elementwise, power, scaled_sum
 from roofline.ops.linear_algebra import fourier
 from roofline.ops.pooling import pool, pool_backward, resample, resized
@@ -35,8 +35,8 @@ __all__ = [
     "LEAST_SENT_NOTE", "UNKNOWN", "AttentionSizes", "ConvolutionSizes", "DeviceGroup", "Reach", "adaptive_windows",
     "arithmetic", "attention", "causal_convolution", "contraction", "convolution", "distances", "elementwise",
     "embedding", "fourier", "index_scores", "least_collective", "linear_recurrence", "move", "norm", "norm_backward",
-    "pool", "pool_backward", "power", "product_sizes", "recurrent", "reduction", "resample", "resized", "scaled_sum",
-    "scan", "selective_scan", "softmax", "softmax_backward", "unknown", "valid_taps_of", "vector",
+    "padding_note", "pool", "pool_backward", "power", "product_sizes", "recurrent", "reduction", "resample", "resized",
+    "scaled_sum", "scan", "selective_scan", "softmax", "softmax_backward", "unknown", "valid_taps_of", "vector",
 ]  # fmt: skip
 
 #: Name (where it has one), size and stride of a group of devices that are numbered.

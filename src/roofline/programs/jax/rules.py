@@ -20,13 +20,13 @@ import numpy as np
 from roofline.frozen import replace
 from roofline.ops import linear_algebra as counts
 from roofline.ops.masks import FULL, TOP_LEFT, BandMask
-from roofline.ops.pricing import Reach, valid_taps_of
+from roofline.ops.pricing import Reach
 from roofline.programs.jax.indices import gathered_part, picking, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, size_of
 from roofline.programs.regions import count_where, once
 from roofline.programs.rule_table import NAMED_ALIKE, compared, levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
-from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum, product
+from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -118,16 +118,14 @@ def convolution(call: Call) -> Priced:
         kernel=product(taps),
         groups=groups,
     )
-    edges = [size_of(edge) for pad in params["padding"] for edge in pad]
-    padded = any(is_symbol(edge) or edge > 0 for edge in edges) and all(inner == 1 for inner in base)
     return pricing.convolution(
         "conv" if all(inner == 1 for inner in base) else "conv_transpose",
         call.reads,
         call.writes,
         sizes,
         places=places,
-        valid_taps=valid_taps_of(places),
-        note="padded positions of a convolution are counted" if padded else "",
+        valid_taps=pricing.valid_taps_of(places),
+        note=pricing.padding_note(places),
     )
 
 

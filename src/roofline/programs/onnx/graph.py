@@ -32,6 +32,7 @@ from roofline.errors import InputError, NotationError, SizeError, quoted, sugges
 from roofline.files import read_bytes
 from roofline.frozen import NamedTuple
 from roofline.lazy import sympy
+from roofline.ops.convolution import window_count
 from roofline.ops.formula import formula, formula_names
 from roofline.programs.api import one_size
 from roofline.programs.onnx.standins import attributes_of, copies, graphs_of, replace_all, restored, standing_in
@@ -219,7 +220,7 @@ def _windows(node: Node) -> Sequence[Size | None]:
     pads = attributes.get("pads") or [0] * (2 * spatial)
     strides, dilations = (attributes.get(name) or [1] * spatial for name in ("strides", "dilations"))
     added = attributes.get("output_padding") or [0] * spatial
-    is_same, up = attributes.get("auto_pad", b"").startswith(b"SAME"), attributes.get("ceil_mode")
+    is_same, up = attributes.get("auto_pad", b"").startswith(b"SAME"), bool(attributes.get("ceil_mode"))
     found: list[Size | None] = [None, None]
     for place, n in enumerate(ins[0][2:]):
         stride, low, high = strides[place], pads[place], pads[place + spatial]
@@ -230,8 +231,7 @@ def _windows(node: Node) -> Sequence[Size | None]:
         elif is_same:
             found.append(ceil_div(n, stride))
         else:
-            many = (ceil_div if up else floor_div)(n + low + high - reach, stride) + 1
-            found.append(minimum(many, ceil_div(n + low, stride)) if up else many)
+            found.append(window_count(n, taps[place], stride, low, high, dilations[place], beyond=up))
     return found
 
 

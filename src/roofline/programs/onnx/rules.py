@@ -29,7 +29,7 @@ from roofline.ops.attention import AttentionSizes
 from roofline.ops.einsum import einsum_operations
 from roofline.ops.elementwise import DEQUANTISE, PER_ELEMENT, QUANTISE, PerElement
 from roofline.ops.masks import FULL, BandMask
-from roofline.ops.pricing import Reach, valid_taps_of
+from roofline.ops.pricing import Reach
 from roofline.ops.recurrent import CELLS
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
@@ -103,9 +103,9 @@ def _convolved(call: Call) -> Op:
         call.writes,
         sizes,
         places=() if transposed else places,
-        valid_taps=valid_taps_of(places),
+        valid_taps=pricing.valid_taps_of(places),
         bias=call.writes[0].elements * (bias + _activated(call) + (call.name in _ADDING and call.has(3))),
-        note="padded positions of a convolution are counted" if any(at.low for at in places) else "",
+        note=pricing.padding_note(places),
     )
     return _rescaled(call, op, 6) if call.name == "QLinearConv" else op
 

@@ -17,13 +17,12 @@ from typing import Any, TypeAlias
 from roofline import dtypes
 from roofline.errors import InputError
 from roofline.frozen import replace
-from roofline.ops.convolution import Window
+from roofline.ops.convolution import Window, window_count
 from roofline.programs.positions import broadcast
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.sequences import recurrence_of
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS
-from roofline.sizes import ceil_div
 from roofline.work import Tensor
 
 #: Shape and number format of one result.
@@ -416,7 +415,7 @@ def _convolved(call: Call) -> Result:
     batch = x.shape[: x.rank - spatial - 1]
     if call.name.startswith("conv_transpose") or call.stated("transposed", False) is True:
         more = _each(call.stated("output_padding"), spatial)
-        shape = [(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for (n, k, s, p, d), o in zip(sizes, more, strict=True)]
+        shape = [int(Window(k, s, p, d).spread(n, o)) for (n, k, s, p, d), o in zip(sizes, more, strict=True)]
         return _like(x, (*batch, weight.shape[1] * groups, *shape))
     if x.shape[-spatial - 1] != weight.shape[1] * groups:
         raise InputError(f"{call.full_name} of channels that do not fit")
@@ -447,22 +446,10 @@ def _pooled(call: Call) -> Sequence[Result]:
     stride = _each(call.get("stride") or size, spatial)
     pad, dilation = _each(call.get("padding", 0), spatial), _each(call.get("dilation", 1), spatial)
     beyond = call.stated("ceil_mode") is True
-    each = zip(size, stride, pad, dilation, x.shape[-spatial:], strict=True)
-    out = _like(x, (*x.shape[:-spatial], *(_windows(*one, beyond=beyond) for one in each)))
+    each = zip(x.shape[-spatial:], size, stride, pad, pad, dilation, strict=True)
+    out = _like(x, (*x.shape[:-spatial], *(int(window_count(*one, beyond=beyond)) for one in each)))
     finds_places = call.name.startswith("max_pool")
     return [out, (out[0], "int64")] if finds_places else [out]
-
-
-def _windows(k: int, stride: int, pad: int, dilation: int, length: int, *, beyond: bool) -> int:
-    """Windows along a dimension; a last one ``beyond`` the padding counts where it begins on an element or before it.
-
-    >>> [_windows(3, 2, 0, 1, 16, beyond=beyond) for beyond in (False, True)], _windows(1, 2, 0, 1, 3, beyond=True)
-    ([7, 8], 2)
-    """
-    if not beyond:
-        return int(Window(k, stride, pad, dilation).results(length))
-    found = ceil_div(length + 2 * pad - dilation * (k - 1) - 1, stride) + 1
-    return int(found - 1 if (found - 1) * stride >= length + pad else found)
 
 
 @_results("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.ops.pricing import Reach, adaptive_windows, valid_taps_of
+from roofline.ops.pricing import Reach, adaptive_windows
 from roofline.programs.pytorch.registry import TAPS, UNTOLD, Call, Priced, TensorOperand, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
 from roofline.work import Op, Tensor
@@ -88,9 +88,9 @@ def _convolution(
         sizes,
         places=places,
         over=over,
-        valid_taps=valid_taps_of(places),
+        valid_taps=pricing.valid_taps_of(places),
         bias=out.elements if bias else 0,
-        note="padded positions of a convolution are counted" if any(at.low for at in places) else "",
+        note=pricing.padding_note(places),
     )
 
 
