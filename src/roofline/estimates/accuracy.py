@@ -33,9 +33,9 @@ from roofline.estimates.estimator import Estimator, KernelRun, kernel_format, li
 from roofline.estimates.fitting import Errors
 from roofline.estimates.own_runs import (
     MeasuredKernel,
+    OfRows,
     Rejected,
     by_kind,
-    counts,
     formats_of,
     kernels_from,
     left_out,
@@ -517,18 +517,13 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class HeldAccuracy(Answer):
+class HeldAccuracy(OfRows, Answer):
     """Errors of constants on one's own runs, as the constants are, and where rows stand that were left out, by why."""
 
     kinds: tuple[Held, ...]
     left_out: Mapping[str, Sequence[str]]
     subject: str
     assumptions: tuple[Assumption, ...] = ()
-
-    @property
-    def rejected(self) -> dict[str, int]:
-        """How many rows were left out, by the reason."""
-        return counts(self.left_out)
 
     def sections(self) -> Iterable[Section]:
         """A row a kind of kernel, then what was left out."""

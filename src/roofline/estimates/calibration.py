@@ -42,9 +42,9 @@ from roofline.estimates.kernel_model import ChipFigures, data_sheet_bound
 from roofline.estimates.own_runs import (
     TYPICAL,
     MeasuredKernel,
+    OfRows,
     Rejected,
     by_kind,
-    counts,
     formats_of,
     kernels_from,
     left_out,
@@ -147,7 +147,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Calibration(Answer):
+class Calibration(OfRows, Answer):
     """What runs made of the constants of a chip: new constants, errors before and after.
 
     ``left_out`` says where rows stand that were left out, by the reason; ``assumptions`` what the fit takes of rows.
@@ -159,11 +159,6 @@ class Calibration(Answer):
     left_out: Mapping[str, Sequence[str]]
     started_from: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
-
-    @property
-    def rejected(self) -> dict[str, int]:
-        """How many rows were left out, by the reason."""
-        return counts(self.left_out)
 
     @property
     def constants(self) -> tuple[KernelConstants, ...]:

@@ -226,9 +226,17 @@ def place(where: str) -> str:
     return where.rpartition(", ")[2]
 
 
-def counts(rejected: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How many rows were left out, by reason."""
-    return {why: len(places) for why, places in rejected.items()}
+class OfRows:
+    """An answer from rows, which says where those stand that were ``left_out``, by the reason."""
+
+    __slots__ = ()
+
+    left_out: Mapping[str, Sequence[str]]
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """How many rows were left out, by the reason."""
+        return {why: len(places) for why, places in self.left_out.items()}
 
 
 def left_out(rejected: Mapping[str, Sequence[str]], what: str = "row") -> list[str]:
