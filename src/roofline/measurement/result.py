@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.frozen import dataclass, replace
 from roofline.hardware.rate import value_on_curve
 from roofline.measurement.levels import (
@@ -393,33 +393,34 @@ class Measurement(Answer):
         told = self.conditions
         return {
             "schema": "roofline/measurement/1",
-            **_named_data(told, "processor", "date", "cores", "seconds", "quick", "interrupted"),
+            **attributes(told, "processor", "date", "cores", "seconds", "quick", "interrupted"),
             "contended": self.contended,
             "others": told.others,
             "ahead": told.ahead,
             "ran": self.ran,
             "clean": self.clean,
             "ceilings": [
-                _named_data(c, "name", "dtype", "unit", "threads", "working_set", "kernel") | _summary_data(c.summary)
+                attributes(c, "name", "dtype", "unit", "threads", "working_set", "kernel")
+                | {"dtype": c.dtype or None, **attributes(c.summary, *_SAMPLED)}
                 for c in self.ceilings
             ],
             "curves": [
                 {
-                    **_named_data(curve, "name", "kernel", "threads"),
-                    "points": [{"bytes": size, **_summary_data(summary)} for size, summary in curve.points],
+                    **attributes(curve, "name", "kernel", "threads"),
+                    "points": [{"bytes": size, **attributes(s, *_SAMPLED)} for size, s in curve.points],
                 }
                 for curve in self.curves
             ],
             "shapes": [
                 {
-                    **_named_data(table, "name", "dtype", "threads", "kernel"),
-                    "points": [{"rows": rows, "side": side, **_summary_data(s)} for rows, side, s in table.points],
+                    **attributes(table, "name", "dtype", "threads", "kernel"),
+                    "points": [{"rows": n, "side": side, **attributes(s, *_SAMPLED)} for n, side, s in table.points],
                 }
                 for table in self.shapes
             ],
             "levels": {
                 str(threads): [
-                    {**_named_data(level, "name", "bandwidth", "capacity"), "confirmed": self.confirmed(level, threads)}
+                    {**attributes(level, "name", "bandwidth", "capacity"), "confirmed": self.confirmed(level, threads)}
                     for level in self.levels(threads)
                 ]
                 for threads in self.thread_counts()
@@ -507,6 +508,9 @@ ODD = 1.15
 #: Below this share of what fewer threads reached, a rate that nothing confirms is of threads that waited.
 WAITED = 0.1
 
+#: What is told of a summary as plain data.
+_SAMPLED = ("value", "low", "high", "samples", "clean", "confirmed", "doubts")
+
 #: Ceilings named in one warning.
 MOST_NAMED = 5
 
@@ -544,16 +548,6 @@ def _sizes(sizes: Sequence[float]) -> str:
     if len(sizes) > 3:
         return f"{len(sizes)} sizes"
     return ", ".join(format_quantity(size, "B") for size in sizes)
-
-
-def _named_data(value: Any, *names: str) -> dict[str, Any]:
-    """Fields of a value by name; an empty text is null."""
-    return {name: None if (field := getattr(value, name)) == "" else field for name in names}
-
-
-def _summary_data(summary: SampleSummary) -> dict[str, Any]:
-    names = ("value", "low", "high", "samples", "clean", "confirmed")
-    return {**_named_data(summary, *names), "doubts": list(summary.doubts)}
 
 
 def _ceiling_table(measured: Measurement) -> Table:
