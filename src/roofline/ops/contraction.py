@@ -163,8 +163,9 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
         bytes = left·⌈n/bn⌉ + right·⌈m/bm⌉ + out              bytes of each tensor, batch included
         right = max(matrices, ⌈m/bm⌉) of one matrix           where the rows are those of several, as of experts
 
-    However the rows fall to several matrices, no fewer tiles of one matrix's rows hold them; left is then a row for
-    each product. What else it reads, a bias or the scales of quantised weights, is read once.
+    Where rows are dealt to several matrices, each matrix has a tile of its own at least, and the rows fill ⌈m/bm⌉
+    tiles at least; left then has a row for each product. What else it reads, a bias or the scales of quantised
+    weights, is read once.
     The sum over k stays on chip, so ``bk`` does not matter here; :func:`tile_bytes` says what must fit.
     With bf16 and without the result the intensity is bm·bn/(bm + bn).
     Source: "How To Scale Your Model", chapter 1, the note on tiles.

@@ -41,7 +41,8 @@ def pool(
               = results·(window − 1)            where windows lie side by side
 
     A window takes one for each element that no window before it has, and one less where it shares no element with
-    these. What it shares may come from them in any way, as by rows before columns, so no schedule needs fewer.
+    these. What it shares may come from them in any way, as by rows before columns: no order of comparisons or adds
+    needs fewer.
     ``elements`` are those that windows meet, no padding, and ``apart`` the windows that share none with one before.
     ``places`` are the windows in each dimension, as of a convolution. Where they are not known, windows count as apart;
     where windows differ (adaptive pooling) all elements are met, and the caller gives ``apart``.
