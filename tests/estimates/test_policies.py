@@ -7,6 +7,7 @@ import pytest
 from benchmarks.estimates.shared_constants import fit_family
 
 from roofline import bound
+from roofline.estimates.attention import BEYOND, EVERY_KEY
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.contraction import LEAST_SPLIT, SMALL_WHOLE, STATED_TILES
 from roofline.estimates.estimator import Estimator, KernelRun, kernels_of
@@ -42,6 +43,18 @@ def test_no_kernel_is_shorter_than_its_host(kernel: str, policy: str) -> None:
     values = {**model.defaults(), "launch_time": 3e-4}
     shapes = {name: np.array([8.0]) for name in model.shapes if name not in ("window", "past")}
     assert model.times(shapes, A100, values, policy) == pytest.approx([3e-4])
+
+
+def test_a_kernel_that_works_through_every_key_takes_as_long_with_a_window() -> None:
+    """As on B60: where a window began, what was expected of a prompt of one token more was up to 13 times as long."""
+    model, every = KERNELS["prefill_attention"], f"128x128 {EVERY_KEY} {FROM_HOST}"
+    shapes = {"heads": 64.0, "kv_heads": 8.0, "head_size": 64.0, "length": 8192.0}
+    times = [model.times(shapes | {"window": window}, A100, model.defaults(), every) for window in (0, 128)]
+    assert times[0] == times[1] > 5 * model.times(shapes | {"window": 128}, A100, model.defaults(), every[:7])
+    assert {one.policy for one in shipped("prefill_attention", chip="b60") if BEYOND in one.path} == {every}
+    sides = [", ".join(f"bf16[64, {tokens}, {heads}, 64]" for heads in (64, 8, 8)) for tokens in (128, 129)]
+    found = [bound(f"attention({one}, causal, window=128)", on="b60", estimate=True).estimate for one in sides]
+    assert found[0] < found[1] < 4 * found[0]  # two tiles, of one block and of two
 
 
 def test_one_tile_takes_as_long_for_one_row_as_for_all_of_its_rows() -> None:

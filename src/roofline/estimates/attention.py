@@ -8,7 +8,8 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
     compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
     T       = (compute^p + memory^p)^(1/p) + launch
 
-``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile.
+``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile, and
+with ``every key`` where the keys outside a window are worked through too, and masked.
 Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16, and ``d``
 grows in steps of 32. ``narrow`` stands with heads of at most 64: libraries compile a kernel for each size of a head.
 Without a mask, as in encoders of images, kernels have constants of their own.
@@ -45,7 +46,13 @@ from roofline.estimates.row_expectations import decided
 from roofline.lazy import np
 from roofline.sizes import Size
 
-PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed", f"128x128 {FROM_HOST}")
+#: Word of a policy: a kernel works through keys outside a window too, and masks them.
+EVERY_KEY = "every key"
+PREFILL_POLICIES = (
+    *("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed"),
+    f"128x128 {FROM_HOST}",
+    f"128x128 {EVERY_KEY} {FROM_HOST}",
+)
 #: Whether a decode kernel cuts sequences into pieces. FlashAttention-2 does not where every head has keys of its own.
 DECODE_POLICIES = ("", "whole", FROM_HOST)
 #: Keys that a decode kernel reads at a time, and query heads that share them in one product.
@@ -166,9 +173,9 @@ def _given(shapes: Shapes, **defaults: float) -> list[Any]:
 
 def _tile(policy: str) -> tuple[float, float, bool]:
     """Rows of a tile, keys of a block, whether heads that share keys stand in one tile."""
-    size, _, packed = (policy or PREFILL_POLICIES[0]).partition(" ")
+    size, *words = (policy or PREFILL_POLICIES[0]).split()
     rows, _, block = size.partition("x")
-    return float(rows), float(block), packed == "packed"
+    return float(rows), float(block), "packed" in words
 
 
 def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
@@ -179,7 +186,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     batch, heads, kv_heads, size, length, past, window, later, kv_bytes = _given(
         shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, later=0, kv_bytes=2
     )
-    rows, block, packed = _tile(policy.removesuffix(FROM_HOST).strip())
+    rows, block, packed = _tile(policy)
     group = heads / kv_heads
     shared = group if packed else np.ones_like(group)
     each = np.ceil(length * shared / rows)
@@ -189,7 +196,8 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     mean = np.clip((past + (each * reach + reach) / 2) / block, 1.0, last)
     mean = np.where((rows / shared < block) & (past == 0), np.clip((last + 1) / 2, 1, last), mean)
     mean = mean + later * (last - mean)
-    seen = np.where(window > 0, np.ceil((window + reach) / block) + 0.5, np.inf)
+    skips = (window > 0) & (EVERY_KEY not in policy)
+    seen = np.where(skips, np.ceil((window + reach) / block) + 0.5, np.inf)
     mean, last = np.minimum(mean, seen), np.minimum(last, seen)
     filled = np.minimum(rows, STEP * np.ceil(length * shared / STEP))
     filled = filled * np.minimum(block, STEP * np.ceil((past + length) / STEP))
