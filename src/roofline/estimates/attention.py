@@ -48,10 +48,10 @@ from roofline.sizes import Size
 
 #: Word of a policy: a kernel works through keys outside a window too, and masks them.
 EVERY_KEY = "every key"
+_SIZES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed")
 PREFILL_POLICIES = (
-    *("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed"),
-    f"128x128 {FROM_HOST}",
-    f"128x128 {EVERY_KEY} {FROM_HOST}",
+    *(*_SIZES, f"128x128 {FROM_HOST}"),
+    *(*(f"{size} {EVERY_KEY}" for size in _SIZES), f"128x128 {EVERY_KEY} {FROM_HOST}"),
 )
 #: Whether a decode kernel cuts sequences into pieces. FlashAttention-2 does not where every head has keys of its own.
 DECODE_POLICIES = ("", "whole", FROM_HOST)
