@@ -31,7 +31,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Mesh
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.ops.collectives.routing import TopKRouting
-from roofline.ops.reduction import norm_backward
+from roofline.ops.reduction import SOFTMAX_PER_ELEMENT, norm_backward
 from roofline.quantity import agree, in_a_row
 from roofline.signatures import either
 from roofline.sizes import LARGEST, Size, exact_div, is_zero
@@ -153,8 +153,11 @@ def forward(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def loss(logits: Tensor) -> Op:
-    """Cross-entropy and its gradient: softmax, less 1 at the right token, over the number of tokens."""
-    work = Work.flops("vector", "fp32", 7 * logits.elements)
+    """Cross-entropy and its gradient: softmax, less 1 at the right token, over the number of tokens.
+
+    5 FLOPs a logit: the sum of a row is multiplied by the number of tokens once, and 1 is taken from one of its tokens.
+    """
+    work = Work.flops("vector", "fp32", SOFTMAX_PER_ELEMENT * logits.elements)
     dims = {"elements": logits.elements}
     return Op("loss", "softmax", work, (logits,), (_gradient(logits),), dims, where="loss", phase="forward")
 
