@@ -90,7 +90,7 @@ def test_no_stated_number_of_micro_batches_is_faster_than_none_stated(seed: int)
     assert serve_bound(model, "decode", **asked, batch=batch + 1, context=length).lower >= best.lower * (1 - 1e-12)
     sizes = {"batch": batch, "prompt": length}
     floor = staged(model, "prefill", **asked, **sizes)
-    counts = [n for n in (1, 2, 3, 4, 5, 7, 8, 12, 16) if n <= max(batch, length)]
+    counts = [n for n in some((1, 2, 3, 4, 5, 7, 8, 12, 16), 2) if n <= max(batch, length)]
     each = [staged(model, "prefill", **asked, **sizes, microbatches=n) for n in counts]
     for time in ("lower", "op_by_op", "upper"):
         assert getattr(floor, time) <= min(getattr(found, time) for found in each) * (1 + 1e-12)
@@ -126,12 +126,12 @@ def test_no_number_of_chunks_that_are_counted_in_full_is_faster_than_any_number(
 @pytest.mark.parametrize(("model", "least"), [("llama-3-70b", 1.2), ("qwen3-30b-a3b", 1.1)])
 def test_an_estimate_of_any_number_of_micro_batches_is_that_of_one_that_may_be_stated(model: str, least: float) -> None:
     """The floor of any number is no run that somebody could see."""
-    batch, asked = np.array([1, 4]), {"on": "h100:8", "tensor": 2, "pipeline": 4, "overlap": 0.5}
+    batch, asked = np.array([1, 4]), {"on": "h100:4", "tensor": 2, "pipeline": 2, "overlap": 0.5}
     for prompt in (3, 1000):
         several = serve_bound(model, "prefill", **asked, batch=batch, prompt=prompt)
         for row, each in enumerate(batch.tolist()):
             found = staged(model, "prefill", **asked, batch=each, prompt=prompt)
-            numbers = [number for number in (1, 2, 4, 8, 16, 32) if number <= max(each, prompt)]
+            numbers = [number for number in (1, 2, 4, 8, 16) if number <= max(each, prompt)]
             stated = [
                 staged(model, "prefill", **asked, batch=each, prompt=prompt, microbatches=number).estimate
                 for number in numbers
