@@ -2,12 +2,15 @@
 
 The trees of an AllReduce are packed by a linear program over all spanning trees, made column by column: at the prices
 of the links that bind, the cheapest tree comes in until none is cheaper than what it sends. Those of a Broadcast are as
-many as links cut the root off from any chip (Edmonds): a maximum flow to each chip counts them.
+many as links cut the root off from any chip (Edmonds): a maximum flow to each chip counts them. Over tiers of different
+rates the cut of any set of chips is counted: the slowest is the optimum (L. Zhao et al., ForestColl, arXiv:2402.06787).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -16,9 +19,13 @@ from scipy.sparse import csr_matrix, lil_matrix
 from scipy.sparse.csgraph import maximum_flow, minimum_spanning_tree, shortest_path
 from simulate import chips_of
 from simulate_networks import Network, one, torus
-from tests.strategies import some
+from tests.strategies import for_each, some
 
+from roofline.hardware import chip as machine_of
+from roofline.hardware.rate import rate as machine_rate
+from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import cost, default_algorithm
+from roofline.ops.collectives.registry import link_groups
 from roofline.work import Key
 
 R, L = "ring", "line"
@@ -169,3 +176,50 @@ def test_the_trees_of_a_broadcast_are_no_deeper_than_its_hops(sides: tuple[tuple
     hops, trees = work.total("hops"), 12 // max(a for key, a in work.items() if key.quantity == "wire")
     assert have_depth(network, int(trees), int(hops))
     assert not have_depth(network, int(trees), int(hops) - 1)
+
+
+#: Chips of two tiers, the links of either: a switch, or which chips have a link; and other rates of the outer one.
+TWO_TIERS = [
+    ("h100:16", "X", "nic", (10e9, 50e9, 100e9, 400e9)),
+    ("a100:16", "X", "nic", (25e9, 200e9)),
+    ("trn2-ultraserver:4x4x4", "YZ", "neuronlink-z", (16e9, 64e9, 256e9)),
+    ("v5e:2x4:2", "XYS", "dcn", (6.25e9, 40e9)),
+    ("v5e:1x4:4", "YS", "dcn", (6.25e9, 40e9)),
+]
+
+
+@for_each(("target", "names", "outer", "rates"), TWO_TIERS)
+def test_no_cut_over_two_tiers_is_slower_than_the_floor(
+    target: str, names: str, outer: str, rates: Sequence[float]
+) -> None:
+    """Into a set of chips go the shards of all others, or a message, over each switch and link out of it."""
+    for bandwidth in rates:
+        machine = machine_of(target, **{outer: bandwidth})
+        axes = [axis for axis in machine.mesh if axis.name in names]
+        groups = link_groups(axes)
+        shape = [segment.size for group in groups[::-1] for segment in group.segments]
+        n = prod(shape)
+        sets = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1
+        capacity, axis = np.zeros(len(sets)), len(shape)
+        for group in groups:
+            axis -= len(group.segments)
+            for place, segment in enumerate(group.segments):
+                laid = np.moveaxis(sets.reshape(-1, *shape), 1 + axis + place, -1)
+                links = machine_rate(machine, Key("wire", segment.place)).value
+                if segment.topology == "switch":  # of all chips where it is the outer one
+                    of_unit = sets[:, None, :] if group is groups[-1] else laid.reshape(len(sets), -1, segment.size)
+                    inside = of_unit.sum(axis=-1)
+                    capacity += links * np.minimum(inside, of_unit.shape[-1] - inside).sum(axis=-1)
+                else:
+                    near = laid != np.roll(laid, 1, axis=-1)
+                    capacity += links * near[..., (not segment.wrap) or segment.size == 2 :].sum(
+                        axis=tuple(range(1, near.ndim))
+                    )
+        for kind, into in (("AllGather", 1 - sets.sum(axis=1) / n), ("Broadcast", 1)):
+            found = Chooser(None, machine).cost(kind, axes, V, 1)
+            times = [
+                amount / machine_rate(machine, key).value
+                for key, amount in found.work.items()
+                if key.quantity == "wire"
+            ]
+            assert max(times) == pytest.approx((V * into / capacity).max(), rel=1e-9), (kind, bandwidth, found)

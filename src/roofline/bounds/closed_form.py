@@ -24,7 +24,7 @@ from typing import Any
 
 from roofline.answers import Answer, attributes, heading, plain_data, plain_table
 from roofline.bounds.bound import BOUNDS, UNITS, Bound, OpBound, ResourceUse, with_whole_numbers
-from roofline.bounds.crossing import first_where, rises, roots_of
+from roofline.bounds.crossing import case_at, first_where, rises, roots_of
 from roofline.bounds.memory import moved_tensors
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
@@ -428,7 +428,8 @@ class Formula(Answer):
             before, after = names[seen[place]], names[int(codes(np.array([float(high)]))[0])]
             at = next((way for way in self.ways if not way.tried and way.is_case_of({**self.point, name: high})), self)
             known = before in at.in_letters() and after in at.in_letters()
-            form = at.crossing(name, before, after) if known else None
+            pair = name, before, after
+            form = (at._crossing_near(*pair, high) or at.crossing(*pair)) if known else None
             form = None if at.definitions and form is not None and not at._is_near(form, high) else form
             yield FormulaFlip(name, high, before, after, form, *at._does_not_run(name, high))
 
@@ -500,6 +501,16 @@ class Formula(Answer):
         written = {term.resource: term.written for term in self.terms}
         roots = roots_of(written[one], written[other], self.letters[size])
         return roots[0] if roots else None
+
+    def _crossing_near(self, size: str, one: str, other: str, value: int) -> Any:
+        """The crossing of two times by cases, of which those are taken that hold at a value of the size."""
+        at, x = {**self._at_point(), self.letters[size]: value}, self.letters[size]
+        times = [term.written for name in (one, other) for term in self.terms if term.resource == name]
+        for root in roots_of(*(case_at(time, at) for time in times), x) or ():
+            here = {**at, x: root.subs(at)}
+            if here[x].is_real and math.isclose(*(float(time.subs(here)) for time in times), rel_tol=1e-9):
+                return root
+        return None
 
     def printed(self, language: str, name: str = "bound") -> str:
         """The whole formula in ``python``, ``javascript``, ``c`` or ``latex``: the terms and the three bounds.

@@ -74,6 +74,24 @@ def _roots(a: Any, b: Any, x: Any) -> tuple[Any, ...] | None:
     return None
 
 
+def case_at(form: Any, values: Mapping[Any, float]) -> Any:
+    """The case of a form that holds at values of its symbols; of a minimum or a maximum the one that it takes there.
+
+    >>> from roofline.sizes import symbol
+    >>> x, n = symbol("x"), symbol("n")
+    >>> case_at(sympy.Piecewise((sympy.Max(x, 2 * n), n < 5), (n, True)), {n: 3, x: 7})
+    x
+    """
+
+    def chosen(case: Any) -> Any:
+        if isinstance(case, sympy.Piecewise):
+            return next(value for value, holds in case.args if holds.subs(values) == True)  # noqa: E712
+        pick = max if isinstance(case, sympy.Max) else min
+        return pick(case.args, key=lambda each: float(each.subs(values)))
+
+    return form.replace(lambda each: isinstance(each, sympy.Piecewise | sympy.Max | sympy.Min), chosen)
+
+
 def rises(ratio: Any, x: Any) -> bool:
     """Whether a ratio of times grows with ``x``; where it does so only past some size, whether it does for large ones.
 

@@ -84,10 +84,17 @@ class _Asked(NamedTuple):
     axes: tuple[MeshAxis, ...]
     density: Density
     dtype: str
+    machine: Machine | None
 
     def cost(self, nbytes: Size, algorithm: str | None = None) -> CollectiveCost:
         """Count it by an algorithm; None takes the one for large arrays."""
-        return cost(self.kind, self.axes, nbytes, algorithm=algorithm, density=self.density, dtype=self.dtype)
+        kind, axes, *options = self
+        return cost(kind, axes, nbytes, algorithm, *options)
+
+    @property
+    def feasible(self) -> tuple[str, ...]:
+        """The algorithms that the network can do."""
+        return feasible_algorithms(self.kind, self.axes, self.density, self.dtype)
 
     @property
     def is_of_numbers(self) -> bool:
@@ -130,7 +137,7 @@ class Chooser:
         self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = ""
     ) -> CollectiveCost:
         """Count a collective by the fastest algorithm, or by the one asked for; say what would be faster than that."""
-        asked = _Asked(kind, tuple(axes), density, dtype)
+        asked = _Asked(kind, tuple(axes), density, dtype, self.machine)
         name = self._name_for(asked)
         if name is None and self.machine is not None:
             return self._passed_over(self._fastest(asked, nbytes))
@@ -151,7 +158,7 @@ class Chooser:
             return None
         axes = tuple(self.machine.mesh.select(op.options["axes"]))
         dtype = next((tensor.dtype for tensor in (*op.reads, *op.writes)), "")
-        asked = _Asked(op.options["collective"], axes, op.options["density"], dtype)
+        asked = _Asked(op.options["collective"], axes, op.options["density"], dtype, self.machine)
         is_open = asked.is_of_numbers and not isinstance(asked.density, TopKRouting)
         return asked if is_open and self._name_for(asked) is None else None
 
@@ -246,7 +253,7 @@ def chosen_together(
 @lru_cache(maxsize=1024)
 def _undominated(asked: _Asked, machine: Machine) -> tuple[str, ...]:
     """The algorithms that another one is not as fast as on every link and in the hops."""
-    times = {name: _by_resource(asked.cost(_LARGE, name).work, machine) for name in feasible_algorithms(*asked)}
+    times = {name: _by_resource(asked.cost(_LARGE, name).work, machine) for name in asked.feasible}
 
     def as_fast(one: str, other: str) -> bool:
         return all(time <= times[other].get(name, 0) for name, time in times[one].items())
@@ -317,10 +324,10 @@ def regimes(
 
     Nothing is listed where sizes of axes are open or no latency is known.
     """
-    asked = _Asked(kind, tuple(axes), density, dtype)
+    asked = _Asked(kind, tuple(axes), density, dtype, machine)
     if not asked.is_of_numbers:
         return ()
-    known = _hops_known(asked.cost(1, feasible_algorithms(*asked)[0]).work, machine)
+    known = _hops_known(asked.cost(1, asked.feasible[0]).work, machine)
     return _regimes(asked, machine) if known else ()
 
 
@@ -345,7 +352,7 @@ def _regimes(asked: _Asked, machine: Machine) -> tuple[Regime, ...]:
     Bytes over links grow with V and hops do not, so the order of two algorithms changes only where the bytes of one
     take as long as its hops or the other's, or where the sums of both are equal.
     """
-    names = feasible_algorithms(*asked)
+    names = asked.feasible
     lines = [_line(asked, name, machine) for name in names]
     if not _hops_known(asked.cost(1, names[0]).work, machine):
         return (Regime(0.0, min(lines, key=lambda line: line.rank(_LARGE)).algorithm),)
@@ -528,7 +535,7 @@ def _of_each_mesh(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCo
     tiers = _tiers_of_each(asked.axes)
     if not isinstance(asked.density, TopKRouting) and (tiers != tiers.flat[0]).any():
         return _of_each_tier(tiers, asked, nbytes, machine)
-    costs = [asked.cost(nbytes, name) for name in feasible_algorithms(*asked)]
+    costs = [asked.cost(nbytes, name) for name in asked.feasible]
     times = [_times(each.work, machine) for each in costs]
     shape = np.broadcast_shapes(np.shape(nbytes), *(np.shape(part) for each in times for part in each))
     columns = [np.stack([np.broadcast_to(each[part], shape) for each in times]) for part in range(3)]

@@ -85,17 +85,18 @@ def cost(
     kind: str,
     axes: Sequence[MeshAxis],
     nbytes: Size,
-    *,
     algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
     dtype: str = "",
+    machine: Machine | None = None,
 ) -> CollectiveCost:
     """Count a collective of ``nbytes`` over mesh axes.
 
     ``density`` is the share of an AllToAll that is sent, or the routing of rows that go to several chips each. The
     latter gives each tier a share of its own. ``dtype`` is the format of what an AllReduce adds up: switches add up
     some of them. ``algorithm`` is a name, or a
-    :class:`~roofline.ops.collectives.choice.Chooser` that knows the machine. An unknown collective or algorithm, or one
+    :class:`~roofline.ops.collectives.choice.Chooser` that knows the machine. By the rates of a ``machine``
+    ``balanced`` shares bytes out between tiers. An unknown collective or algorithm, or one
     that the links cannot do, is an error that lists those that can.
 
     >>> from roofline.hardware import chip
@@ -111,7 +112,7 @@ def cost(
         raise InputError(f"{kind} goes over mesh axes, and there are none", hint=f"as in {kind}_X(…)")
     if algorithm is not None and not isinstance(algorithm, str):
         return algorithm.cost(kind, axes, nbytes, density, dtype)
-    call = _call(kind, axes, nbytes, density, dtype)
+    call = _call(kind, axes, nbytes, density, dtype, machine)
     if isinstance(density, TopKRouting) and not isinstance(call.chips, int):
         hint = "one number of chips at a time"
         raise InputError("rows that go to several chips each are counted on a number of chips", hint=hint)
@@ -304,7 +305,7 @@ def latency_crossover(
     360000
     """
     unit = 2**40
-    work = cost(kind, axes, unit, algorithm=algorithm, density=density, dtype=dtype).work
+    work = cost(kind, axes, unit, algorithm, density, dtype, machine).work
     each = [(rate(machine, key), amount) for key, amount in work.items()]
     times = sums_by_name((found.resource, amount / found.value) for found, amount in each if found is not None)
     latency = times.pop(HOPS, 0)
@@ -349,12 +350,15 @@ def _reducing(call: CollectiveCall) -> str:
     return f" ({'; '.join(said)})" if said else ""
 
 
-def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = "") -> CollectiveCall:
+def _call(
+    kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = "", machine: Machine | None = None
+) -> CollectiveCall:
     if kind not in KINDS:
         raise InputError(f"unknown collective {kind!r}", hint=suggest(kind, KINDS, what="collectives"))
     chips = product(axis.size for axis in axes)
     groups = registry.link_groups(axes)
-    return CollectiveCall(LIKE.get(kind, kind), groups, nbytes, chips, density, dtype, kind in registry.SUMMING)
+    sums = kind in registry.SUMMING
+    return CollectiveCall(LIKE.get(kind, kind), groups, nbytes, chips, density, dtype, sums, machine)
 
 
 def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:

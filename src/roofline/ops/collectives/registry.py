@@ -33,7 +33,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.machine import AxisSegment, MeshAxis, Reduction
+from roofline.hardware.machine import AxisSegment, Machine, MeshAxis, Reduction
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import in_a_row
 from roofline.sizes import (
@@ -319,6 +319,7 @@ class CollectiveCall(NamedTuple):
 
     Where rows go to several chips each, ``density`` is their routing, and V has one row for every pair of a row and a
     receiver. ``dtype`` is the format of what is added up; one that is not known is taken to be one that switches add.
+    By the rates of its ``machine`` bytes are shared out between tiers.
     """
 
     kind: str
@@ -328,6 +329,7 @@ class CollectiveCall(NamedTuple):
     density: Density = 1
     dtype: str = ""
     sums: bool = False
+    machine: Machine | None = None
 
     @property
     def sent_share(self) -> Size:

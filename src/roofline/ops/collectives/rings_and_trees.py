@@ -37,6 +37,14 @@ A Broadcast over tiers has three steps: it spreads the message within the first 
 the other units gather the parts. So the hops of an inner tier count twice. On switches each other member gets a piece
 and sends it on (``two-shot``), V in two hops.
 
+Where the innermost tier is the slowest, a part of the data goes straight between units (``balanced``): from the inside
+out, V·(B − 1)/n within and V·(n − B)/n between, or over switches V·(n − 1)/n between alone. Either way a chip receives
+V·(n − 1)/n in all, and V of a Broadcast. The share of the data at which tiers are busy as long takes what the slowest
+cut does, and so the least (D units, W within and U between out of each chip)::
+
+    AllGather, ReduceScatter    V·max((n − 1)/(n·(W + U)), (n − B)/(n·B·U), on a torus (n − D)/(n·D·W))
+    Broadcast                   V·max(1/(W + U), 1/(B·U), on a torus 1/(D·W))
+
 The limiting forms of the book (``book``, ``book-levels``) take axes to be large and every torus axis to be a ring. With
 W two ways over one link (2·W one way), or W out of a GPU or a node::
 
@@ -51,8 +59,8 @@ precise form. It leaves out that what goes further up crosses the tiers below it
 
 Sources: "How To Scale Your Model", chapters 3 and 12; P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms
 for clusters of workstations", JPDC 69, 2009; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
-communication operations in MPICH", IJHPCA 19, 2005. ⌊n²/4⌋ is the sum of the distances from one chip of a ring to all
-others, and the pairs of chips on either side of the middle of a line.
+communication operations in MPICH", IJHPCA 19, 2005; L. Zhao et al., "ForestColl", arXiv:2402.06787. ⌊n²/4⌋ is the sum
+of the distances from one chip of a ring to all others, and the pairs of chips on either side of the middle of a line.
 
 Direct exchange, trees, and switches that reduce.
 
@@ -139,6 +147,7 @@ from typing import Any
 
 from roofline.frozen import replace
 from roofline.hardware.machine import AxisSegment
+from roofline.hardware.rate import rate
 from roofline.lazy import np, sympy
 from roofline.ops.collectives.registry import (
     GATHERING,
@@ -851,6 +860,71 @@ def _multicast(call: CollectiveCall) -> Work:
 
     sent = sent_by_first(call, usable_links)
     return broadcast_over_tiers(call._replace(groups=groups), sent, passed, gathered)
+
+
+@register(
+    "balanced",
+    (*GATHERING, "Broadcast"),
+    "as hierarchical, and a part straight between units: all tiers are busy as long",
+    require_several_tiers,
+)
+def balanced(call: CollectiveCall) -> Work:
+    """Count parts of the data tier by tier, as few bytes as can be further out, and the rest straight between units.
+
+    The rest goes over the second tier as far as that leads: inside units too over switches, to chips of the same place
+    on a torus. What the innermost tier carries of it is gathered before. The rates of the machine share the data out so
+    that these two tiers are busy as long; without rates all of it goes tier by tier.
+    """
+    spread = call.kind == "Broadcast"
+    tier_by_tier = in_switch(call) if call.kind == "AllReduce" else all_links(call)
+    if len(call.groups) < 2:
+        return tier_by_tier
+    first, second, last = call.groups[0], call.groups[1], call.groups[-1]
+    straight_from = [group.below for group in call.groups]
+    if second.topology == "switch":
+        straight_from[:2] = first.chips, 1
+    each = exact_div(call.nbytes, call.chips)
+    lanes, least, straight = list[Size](), list[Size](), list[Size]()
+    for group, inside in zip(call.groups, straight_from, strict=True):
+        links = links_in_use([usable_links(segment) * more_than_one(segment.size) for segment in group.segments])
+        lanes.append(links)
+        straight.append(exact_div(each * rounds(call) * (group.chips - inside), links))
+        least.append(tier_by_tier[Key("wire", group.segments[0].place)])
+        if spread:  # one chip has all of it: the tier that carries it first carries a share of one chip more
+            one = exact_div(each, links)
+            outermost = group is last or (group.segments[0].nested and last.segments[0].nested)
+            least[-1] = group.exchanged(call.nbytes, 1, links) + (one if outermost else 0)
+            straight[-1] += one if group is call.groups[second.topology == "switch"] else 0
+    found = Work()
+    for group, wire in zip(call.groups, _balanced_wires(call, lanes, least, straight), strict=True):
+        for segment in group.segments:
+            hops = tier_by_tier[Key("hops", segment.place)] * (2 if spread else 1)
+            found += Work.wire(segment.place, wire * more_than_one(segment.size)) + Work.hops(segment.place, hops)
+    return found
+
+
+def _balanced_wires(
+    call: CollectiveCall, lanes: Sequence[Size], least: Sequence[Size], straight: Sequence[Size]
+) -> list[Size]:
+    """Bytes over a link of each tier where a share of the data goes one way and the rest another.
+
+    They lie on the line ``lanes₀·x₀ + lanes₁·x₁ = total`` between both ways, sums of an AllReduce on one of their own,
+    at its point ``x₁ = x₀·W₁/W₀`` or as near to that as they go.
+    """
+    inner, outer = (
+        call.machine and rate(call.machine, Key("wire", group.segments[0].place)) for group in call.groups[:2]
+    )
+    if not inner or not outer:
+        return list(least)
+    faster = outer.value / inner.value * more_than_one(call.groups[1].size)
+    apart = least[0] - straight[0] + 1 * (least[0] - straight[0] == 0)
+    each = lanes[0] if rounds(call) == 1 else (straight[1] - least[1]) * lanes[1] / apart
+    alike = (lanes[1] * straight[1] + each * straight[0]) / (each + lanes[1] * faster)
+    wires = [minimum(least[0], alike), maximum(least[1], faster * alike)]
+    if call.groups[1].topology != "switch":
+        wires = [maximum(straight[0], wires[0]), minimum(straight[1], wires[1])]
+    share = (least[0] - wires[0]) / apart
+    return wires + [a + share * (b - a) for a, b in zip(least[2:], straight[2:], strict=True)]
 
 
 def _fewer_axes(outside: int) -> Fits:
