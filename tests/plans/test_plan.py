@@ -715,6 +715,7 @@ def test_without_prices_the_answer_says_what_the_cheapest_is_and_what_ranks_othe
     assert re.fullmatch(r"<Assessment h100:1 fp8, 1 chip: first token [\d.]+ ms, a token [\d.]+ ms>", repr(found.best))
     unlisted = plan("llama-3-8b", **{**asked, "on": "l40s"}, price="table")
     assert (unlisted.asked.objective, unlisted.asked.price_words) == ("chips", "l40s=…")
+    assert "as no price of l40s is listed: price='l40s=…' ranks by dollars" in " ".join(str(unlisted).split())
     drawn = plan("llama-3-8b", **asked, objective="energy")
     watts = [each.cost for each in drawn.choices]
     assert watts == sorted(watts)

@@ -465,8 +465,10 @@ class DeploymentPlan(Answer):
         """What the cheapest is the cheapest by, where there are no prices, and the chips that have none."""
         asked, priced = self.asked, spelled("price", self.asked.price_words)
         if asked.objective == "chips" and not asked.prices:
+            unlisted = f"no price of {in_a_row(asked.chips)} is listed"
             yield (
-                "cheapest is taken as fewest chips (chip-hours a token), as there are no prices: "
+                "cheapest is taken as fewest chips (chip-hours a token), as "
+                f"{'there are no prices' if TABLE in asked.price_words else unlisted}: "
                 f"{priced} ranks by dollars, {spelled('objective', 'energy')} by energy"
             )
         for name in asked.unweighted:
