@@ -378,9 +378,9 @@ class Definitions(dict[Any, Any]):
         super().__init__()
         self._symbols: dict[Any, Any] = {}
 
-    def __call__(self, name: str, form: Size) -> Size:
-        """The symbol that stands for a form, or a short form as it is."""
-        if not is_symbol(form) or not has_more_operations([form], SHORT):
+    def __call__(self, name: str, form: Size, most: int = SHORT) -> Size:
+        """The symbol that stands for a form, or a form of no more than ``most`` operations as it is."""
+        if not is_symbol(form) or not has_more_operations([form], most):
             return form
         if form not in self._symbols:
             self._symbols[form] = sympy.Symbol(f"{name}_{len(self) + 1}", positive=True)

@@ -37,6 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import dataclass
@@ -98,6 +99,7 @@ class Schedule:
         chunks: Size = 1,
         once: Sequence[Size] = (0,),
         whole: Sequence[_Passes] = (),
+        shorten: Callable[[str, Size], Size] = lambda name, form: form,
     ) -> Size:
         """The least time of a step, with the times of the three passes of each stage, which need not be equal.
 
@@ -105,46 +107,47 @@ class Schedule:
         all take what the fastest does; for equal stages it is exactly that long. ``once`` is what each stage does
         beside its microbatches. ``whole`` are passes of the whole batch as one microbatch: with them it is the floor of
         this number of microbatches or fewer, where ``times`` are those of the smallest: no stage does less than all
-        of it at once, nor than each of n does by itself.
+        of it at once, nor than each of n does by itself. ``shorten`` gives forms that stand in it often symbols
+        of their own.
 
         >>> schedule("1f1b").step([(1, 1, 1), (1, 1, 1), (2, 2, 2)], microbatches=8)
         54
         >>> schedule("1f1b").step([(1, 1, 1)] * 3, microbatches=8, whole=[(7, 7, 7)] * 3)
         27
         """
+        stages, alike = len(times), dict[Any, tuple[Size, Size, Size]]()
+        before: Size = 0
+        beside = [*once] * (stages if len(once) == 1 else 1)
+        for passes, own, more in zip(times, whole or times, beside, strict=True):
+            slot = sum(passes)
+            work = sum(own) if whole else microbatches * slot
+            alike[id(passes), id(own)] = before, slot, work + more  # of stages that do the same the last one waits most
+            before = before + (passes[0] if self.fills else exact_div(slot, chunks if self.splits else 1))
+        longest = maximum(*(waits + work for waits, _, work in alike.values()))
+        least = [minimum(*passes) for passes in zip(*times, strict=True)]
+        numbers = self._numbers(stages, chunks) if whole else ()
+        if len(numbers) > 1:  # each has these forms in it
+            least = [shorten("least", time) for time in least]
+            alike = {key: (shorten("wait", waits), shorten("slot", slot), 0) for key, (waits, slot, _) in alike.items()}
+        equal = {"stages": stages, "chunks": chunks, "forward": least[0], "inputs": least[1], "weights": least[2]}
         if not whole:
-            return self._step(times, _several(times, microbatches), microbatches, chunks, once)
+            idle = self.idle(microbatches=microbatches, **equal)
+            return maximum(longest, idle + microbatches * sum(least) + minimum(*beside))
+        at_once = sum(minimum(*passes) for passes in zip(*whole, strict=True)) + minimum(*beside)
+        at_once = shorten("least", at_once) if len(numbers) > 1 else at_once
         found = []
-        for number in self._numbers(len(times), chunks):
+        for number in numbers:
             count = minimum(number, microbatches)
-            at_once = self._step(times, whole, count, chunks, once)
-            each = () if number == 1 else (self._step(times, _several(times, count), count, chunks),)
-            found.append(maximum(at_once, *each))
-        return minimum(*found)
+            each = [waits + count * slot for waits, slot, _ in alike.values()] if number > 1 else []
+            busy = maximum(at_once, count * sum(least)) if number > 1 else at_once
+            found.append(maximum(self.idle(microbatches=count, **equal) + busy, *each))
+        return maximum(longest, minimum(*found))
 
     def _numbers(self, stages: int, chunks: int) -> Sequence[int]:
         """Numbers of microbatches of which one is the fastest, were they of any size: more of them wait no less."""
         if self.splits:
             return (stages,)
         return range(1, self.keeps(0, stages, math.inf, chunks) + 1) if self.fills else (1,)
-
-    def _step(
-        self, times: Sequence[_Passes], work: Sequence[_Passes], microbatches: Size, chunks: Size,
-        once: Sequence[Size] = (0,),
-    ) -> Size:  # fmt: skip
-        """The least time of a step of so much work in so many microbatches, each of which takes these times or more."""
-        found: list[Size] = []
-        before: Size = 0
-        beside = [*once] * (len(times) if len(once) == 1 else 1)
-        for (forward, inputs, weights), own, more in zip(times, work, beside, strict=True):
-            slot = forward + inputs + weights
-            found.append(before + sum(own) + more)
-            before = before + (forward if self.fills else exact_div(slot, chunks if self.splits else 1))
-        least = [minimum(*passes) for passes in zip(*times, strict=True)]
-        equal = {"forward": least[0], "inputs": least[1], "weights": least[2]}
-        idle = self.idle(stages=len(times), microbatches=microbatches, chunks=chunks, **equal)
-        found.append(idle + sum(minimum(*passes) for passes in zip(*work, strict=True)) + minimum(*beside))
-        return maximum(*found)
 
     def bubble(self, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:
         """The share of a step that a stage waits, each of the three passes taking equally long."""
@@ -184,10 +187,6 @@ class Schedule:
             return wanted
         fewest = max(math.ceil(wanted * (1 - 1e-12)), stages)
         return round_up(fewest, int(stages)) if self.splits else fewest
-
-
-def _several(times: Sequence[_Passes], number: Size) -> list[_Passes]:
-    return [(number * forward, number * inputs, number * weights) for forward, inputs, weights in times]
 
 
 def _all(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:

@@ -19,7 +19,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -170,7 +170,7 @@ class TrainingQuestion:
             _stage(numbers, held, found, work.get(held), plan, case, alike) for numbers, held, found in kinds
         )
         short = sizes.Definitions()
-        shorten: Any = short if self.symbolic else lambda name, form: form
+        shorten: Any = short if self.symbolic else lambda name, form, most=0: form
         passes = [(found, work.get(held)) for _, held, found in kinds]
         lower, op_by_op, upper = _times(stages, passes, case, plan, shorten)
         batch = exact_div(plan.total, plan.length)
@@ -474,7 +474,7 @@ def _stage(
 
 def _times(
     stages: Sequence[Stage], found: Sequence[tuple[Passes, Passes | None]], case: Case, plan: StepPlan,
-    shorten: Callable[[str, Size], Size],
+    shorten: Callable[..., Size],
 ) -> tuple[Size, Size, Size]:  # fmt: skip
     """The three times of a step with the waits of the pipeline; ``shorten`` gives long forms symbols of their own."""
     asked, order = plan.asked, plan.order
@@ -500,7 +500,9 @@ def _times(
         none = (0, 0, 0), 0
         passes = [made[number][0].get(form, none)[0] for number in numbers]
         work, once = zip(*(made[number][1].get(form, none) for number in numbers), strict=True)
-        return order.step(passes, once=once, whole=() if found[0][1] is None else work, **rest)
+        return order.step(
+            passes, once=once, whole=() if found[0][1] is None else work, **rest, shorten=partial(shorten, most=0)
+        )
 
     times = {form: step(form) for form in dict.fromkeys(form for _, each in made.values() for form in each)}
     op_by_op, upper = times.pop("op by op"), times.pop("upper")
