@@ -488,7 +488,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.formula(LINE, on="h100").steps(wide=True), "the formula has no value of B, D, F; give sizes"),
     (lambda: roofline.plot(on="h100", bytes="N"), "size N has no value; a point needs numbers, as in N=64"),
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "price": range(3)}), "not one price for each of h100: 3 given"),
-    (lambda: within("cli.output", "write")(SimpleNamespace(data=[], shown=[], programs=[]), "x.html", []),
+    (lambda: within("cli.output", "prepared")(SimpleNamespace(data=[], shown=[], programs=[]), "x.html", []),
      "what this prints is no answer that a file could hold; leave -o out"),
 ]  # fmt: skip
 

@@ -637,7 +637,7 @@ def prepared(found: KeptAnswers, path: str, words: Sequence[str]) -> Callable[[]
         title = click.get_current_context().meta.get(LOOK, {}).get("title", "")
         save = prepared_file(found.shown, path, words, title)
         beside = [(_opening(found.shown[0][1]), found.shown[0][0])]
-    units = found.shown[0][0].plain_table()[2] if path.lower().endswith(".csv") else {}
+    units = found.shown[0][0].plain_table()[2] if found.shown and path.lower().endswith(".csv") else {}
 
     def write() -> None:
         lacks = save() or ""

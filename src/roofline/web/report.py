@@ -263,7 +263,6 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
 
     Those that cannot be drawn are left out.
     """
-    from roofline.charts.answer_charts import pictures
     from roofline.charts.heat_maps import HeatMap
 
     if _is_chart(answer):
