@@ -473,7 +473,7 @@ class Reach(NamedTuple):
         >>> Reach(9, 4, 3, 2).apart(), Reach(9, 3, 3, 3).apart(), Reach(9, 5, 3, 1, 0, 2).apart()
         (1, 3, 2)
         """
-        shared = gcd(self.stride, self.dilation)
+        shared = gcd(self.stride, self.dilation) if isinstance(self.stride, int) else 1
         overlap = not is_surely(ge, self.stride // shared, self.taps)
         return minimum(self.results, self.dilation // shared) if overlap else self.results
 
