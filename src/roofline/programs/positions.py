@@ -151,7 +151,8 @@ def _at_least(form: Any) -> Parts:
 
 
 def _in_one_chunk(first: Any, second: Any, chunk: Any) -> PlaceCondition:
-    return PlaceCondition(*sorted((first, second), key=lambda each: min(_axes_in(each))), chunk)
+    row, column = sorted((first, second), key=lambda each: min(_axes_in(each)))
+    return PlaceCondition(row, column, chunk)
 
 
 def _one(condition: PlaceCondition) -> Parts:
@@ -314,10 +315,9 @@ class _Bounds:
         is_ahead = all(side is None or (not is_symbol(side) and side >= 0) for side in (self.before, self.after))
         own = None if offset == T - S and is_ahead else offset
         found = BandMask(own, self.before, self.after).pairs(S, T)
-        width = None if None in (self.before, self.after) else self.before + self.after + 1
-        if width is None or (is_symbol(width) and width.is_nonnegative) or (not is_symbol(width) and width >= 0):
+        if self.before is None or self.after is None:
             return found
-        return maximum(0, found)
+        return found if sympy.sympify(self.before + self.after + 1).is_nonnegative else maximum(0, found)
 
 
 def _pairs(bounds: _Bounds, conditions: Sequence[PlaceCondition]) -> Size:
@@ -342,9 +342,8 @@ def _pairs(bounds: _Bounds, conditions: Sequence[PlaceCondition]) -> Size:
         """Pairs of the first S rows and T columns, counted from the start of a chunk."""
         S, T = maximum(0, S), maximum(0, T)
         full = floor_div(minimum(S, T), chunk)
-        left = [n - full * chunk for n in (S, T)]
-        left = left if S == T else [minimum(chunk, n) for n in left]
-        return full * bounds.band(chunk, chunk, 0) + bounds.band(*left, 0)
+        rows, columns = (n - full * chunk if S == T else minimum(chunk, n - full * chunk) for n in (S, T))
+        return full * bounds.band(chunk, chunk, 0) + bounds.band(rows, columns, 0)
 
     r1, c1 = maximum(r0, r1), maximum(c0, c1)
     found = up_to(r1 + a, c1 + b)
@@ -533,9 +532,8 @@ def counted_up(elements: Elements, axis: int) -> Elements | None:
 
 def triangle(elements: Elements, shift: Any, upper: bool) -> Elements | None:
     """Zero above a diagonal, or below it."""
-    form = place(-2) - place(-1) + sympy.sympify(shift)
-    kept = Elements(elements.shape, cases={sympy.S.One: _one(PlaceCondition(-form if upper else form))})
-    kept.cases[sympy.S.Zero] = _negated(kept.cases[sympy.S.One])
+    rows = Elements(elements.shape, place(-2) + sympy.sympify(shift))
+    kept = worked_out("less_equal" if upper else "greater_equal", rows, place(-1))
     return worked_out("where", kept, elements, 0)
 
 
@@ -642,10 +640,10 @@ def of_values(values: Any) -> Elements | None:
     shape, low, high = values.shape, values.min(), values.max()
     if low == high:
         return Elements(shape, low.item())
-    matrix = values.reshape(-1, *shape[-2:])[0] if len(shape) > 2 and all(n == 1 for n in shape[:-2]) else values
+    matrix = values.reshape(shape[-2:]) if all(n == 1 for n in shape[:-2]) else values
     if matrix.ndim == 1:
-        steps = np.unique(np.diff(matrix)) if matrix.dtype.kind in "iu" else ()
-        return Elements(shape, matrix[0].item() + steps[0].item() * place(-1)) if len(steps) == 1 else None
+        steps, is_whole = np.unique(np.diff(matrix)).tolist(), matrix.dtype.kind in "iu"
+        return Elements(shape, matrix[0].item() + steps[0] * place(-1)) if is_whole and len(steps) == 1 else None
     if matrix.ndim != 2 or not ((matrix == low) | (matrix == high)).all():
         return None
     rows, columns = matrix.shape

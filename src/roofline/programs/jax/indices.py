@@ -127,8 +127,9 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
             found = hidden_by(_MASKING[name], given, shape, kind, _held, lines)
             if found is not None:
                 return Hidden(found, kind == ZERO)
-    moves = isinstance(first, Hidden) and (name in _VIEWS or (name in _MOVING and first.mask.size <= _MOST_BYTES))
-    if not moves or not all(isinstance(each, np.ndarray) for each in operands[1:]):
+    if not isinstance(first, Hidden) or not all(isinstance(each, np.ndarray) for each in operands[1:]):
+        return None
+    if name not in _VIEWS and (name not in _MOVING or first.mask.size > _MOST_BYTES):
         return None
     return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask, *operands[1:])), first.is_zero)
 

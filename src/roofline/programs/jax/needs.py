@@ -581,8 +581,8 @@ def _scored(name: str, facts: list[Known]) -> Scores | None:
         if isinstance(fact, Scores):
             found = found.masked(fact.mask)
         elif fact is not None and fact.shape and name in ("add", "sub", "mul"):
-            fact = positions.worked_out("negative", fact) if name == "sub" else fact
-            found = found.masked(fact and fact.visible(is_added=name != "mul"))
+            added = positions.worked_out("negative" if name == "sub" else "positive", fact)
+            found = found if added is None else found.masked(added.visible(is_added=name != "mul"))
     return found._replace(soft=found.soft or (name in ("exp", "exp2") and found.mask is not None))
 
 

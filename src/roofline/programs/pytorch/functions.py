@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import Any
 from unittest import mock
@@ -44,7 +44,7 @@ from roofline.programs.pytorch.recorder import Recorder, WholeOperation, packed_
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function, price, shape
 from roofline.programs.pytorch.rules.sequences import attention_sizes, keys_seen, recurrence_of
 from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
-from roofline.programs.pytorch.tensors import dtype_name, map_tensors, outside, tensors_in
+from roofline.programs.pytorch.tensors import dtype_name, is_open, map_tensors, outside, tensors_in
 from roofline.programs.rule_table import branch_cost
 from roofline.sizes import Size, exact_div, maximum, product
 from roofline.work import Op, Tensor, Work
@@ -266,6 +266,58 @@ def einsum(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
     ops = einsum_operations("einsum", args[0], [recorder.read(item) for item in operands], call.writes)
     recorder.emit(ops[0] if len(ops) == 1 else ops, call=call)
     return out
+
+
+@function(torch.linalg.multi_dot, torch.chain_matmul)
+def chain(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Products of matrices one after the other; of open sizes in the order that the numbers they stand for ask for."""
+    tensors = list(args[0] if isinstance(args[0], list | tuple) else args)
+    if not (recorder.open and any(map(is_open, tensors))):
+        return NotImplemented
+    ends = [tensor.dim() == 1 for tensor in (tensors[0], tensors[-1])]
+    tensors[0] = tensors[0][None] if ends[0] else tensors[0]
+    tensors[-1] = tensors[-1][:, None] if ends[1] else tensors[-1]
+    sizes = [hinted_size(tensors[0].shape[0]), *(hinted_size(tensor.shape[1]) for tensor in tensors)]
+
+    @cache
+    def cheapest(first: int, last: int) -> tuple[int, int]:
+        """Multiplications of the product of some of them, and after which one it is split."""
+        if first == last:
+            return 0, first
+        each = sizes[first], sizes[last + 1]
+        return min(
+            (cheapest(first, at)[0] + cheapest(at + 1, last)[0] + prod((*each, sizes[at + 1])), at)
+            for at in range(first, last)
+        )
+
+    def multiplied(first: int, last: int) -> Any:
+        at = cheapest(first, last)[1]
+        return tensors[first] if first == last else torch.mm(multiplied(first, at), multiplied(at + 1, last))
+
+    found = multiplied(0, len(tensors) - 1)
+    found = found[:, 0] if ends[1] else found
+    return found[0] if ends[0] else found
+
+
+@function(torch.kron)
+def kron(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Each element of one tensor times another, as PyTorch does it where sizes have numbers."""
+    if not (recorder.open and any(map(is_open, args))):
+        return NotImplemented
+    rank = max(tensor.dim() for tensor in args)
+    shapes = [[1] * (rank - tensor.dim()) + list(tensor.shape) for tensor in args]
+    outer, inner = ([own for n in shape for own in ((n, 1), (1, n))[at]] for at, shape in enumerate(shapes))
+    pairs = zip(*shapes, strict=True)
+    return (args[0].reshape(outer) * args[1].reshape(inner)).reshape([one * other for one, other in pairs])
+
+
+@function(F.one_hot)
+def one_hot(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Without PyTorch's checks of the values, which it makes on shapes where a size is open."""
+    index, classes = args[0], kwargs.get("num_classes", args[1] if len(args) > 1 else -1)
+    if not is_open(index) or classes < 1:
+        return NotImplemented
+    return (index[..., None] == torch.arange(classes)).long()
 
 
 @function(out_dtype)

@@ -94,7 +94,10 @@ class OpenSizes:
         guards = [item for item in (self._ours(guard.expr) for guard in self._shapes.guards) if item.free_symbols]
 
         def fits(size: Any, number: int) -> bool:
-            return all(item.subs(size, number) == True for item in guards if item.free_symbols == {size})  # noqa: E712
+            try:
+                return all(item.subs(size, number) == True for item in guards if item.free_symbols == {size})  # noqa: E712
+            except ZeroDivisionError:  # a rest of a quotient that is zero there
+                return False
 
         found = ((name, made.node.hint or LEAST) for name, made in self._sizes.items())
         return {name: next((n for n in range(LEAST, hint) if fits(symbol(name), n)), LEAST) for name, hint in found}

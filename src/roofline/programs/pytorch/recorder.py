@@ -580,7 +580,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         total = sum(tensor.nbytes if tensor.layout == torch.strided else 0 for tensor in tensors)
         if traits.value_asked:
             return func(*args, **kwargs)
-        open_size = self.recorder.open and any(isinstance(n, torch.SymInt) for n in tree_leaves((args, kwargs)))
+        open_size = self.recorder.open and _has_open_sizes((args, kwargs))
         if traits.heavy or traits.random or total > LARGEST_CONSTANT or open_size or _is_backward():
             return self._on_shapes(traits, func, args, kwargs, tensors)
         if not traits.is_view and not traits.mutated and total > 4096:
@@ -647,9 +647,10 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         keeps_values = is_float or traits.name == "scalar_tensor" or holds_integers(guess)
         if not recorder.constants or not keeps_values:
             return guess
-        if traits.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
+        is_unknown = recorder.open and (is_open(guess) or _has_open_sizes((args, kwargs)))
+        if traits.name in MIDDLES and not is_unknown and guess.numel() == 1:
             return torch.full(guess.shape, MIDDLES[traits.name](args), dtype=guess.dtype)
-        if traits.name not in CONSTANT_FACTORIES | SHAPED_LIKE or _is_backward() or (recorder.open and is_open(guess)):
+        if traits.name not in CONSTANT_FACTORIES | SHAPED_LIKE or _is_backward() or is_unknown:
             return guess
         if sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
             return func(*args, **_on(kwargs, "cpu", force=True))
@@ -822,6 +823,10 @@ def _lists_as_tensors(index: Any) -> Any:
         return tuple(map(_lists_as_tensors, index))
     is_numbers = isinstance(index, list) and index and all(type(each) is int for each in index)
     return torch.tensor(index) if is_numbers else index
+
+
+def _has_open_sizes(given: Any) -> bool:
+    return any(isinstance(value, torch.SymInt) for value in tree_leaves(given))
 
 
 def _is_backward() -> bool:

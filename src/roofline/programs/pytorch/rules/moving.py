@@ -20,7 +20,7 @@ from roofline.programs.positions import broadcast
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
 from roofline.programs.rule_table import compared, levels_of
 from roofline.programs.tensor_parts import MOST_PLACES, once_each
-from roofline.sizes import Size, maximum, minimum, product
+from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 # What goes in is read, what comes out is written: copies, tensors with a part of them replaced, and the gradients of
@@ -347,9 +347,11 @@ def _rows(table: Tensor, indices: TensorOperand) -> Tensor:
 
 
 def _picked(amount: Size, indices: TensorOperand) -> Size:
-    """Of so many elements that indices pick those that differ, where the program itself says which."""
-    places = known_places(indices)
-    return amount if places is None else once_each(amount, places)
+    """Of so many elements that indices pick those that differ: by those the program knows, or that stand there once."""
+    places, strides = known_places(indices), indices.layout[0] if indices.layout else ()
+    if places is not None:
+        return once_each(amount, places)
+    return exact_div(amount, product(size for size, step in zip(indices.shape, strides, strict=False) if step == 0))
 
 
 #: What each operation does; receiving sends nothing.
