@@ -305,6 +305,16 @@ def test_an_exported_program_is_traced_as_its_module():
     assert trace(exported, "fp32[3, 4]").flops() == 2 * 3 * 4 * 6
 
 
+def test_attention_of_an_exported_program_is_one_operation():
+    class Causal(nn.Module):
+        def forward(self, x):
+            return F.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    exported = torch.export.export(Causal(), (torch.zeros(2, 3, 5, 8),))
+    assert trace(exported, "fp32[2, 3, 5, 8]").ops[0].kind == "attention"
+    assert trace(exported, "fp32[2, 3, 5, 8]").flops() == 4 * 2 * 3 * 15 * 8
+
+
 def test_writing_into_what_a_program_made_has_a_gradient():
     """A constant keeps its values, unless a gradient goes through what is written into it."""
     layer = nn.Linear(16, 4, bias=False)

@@ -92,7 +92,7 @@ def attend(
     return run_whole(recorder, WholeOperation(outs, forward, backward, called), [*tensors, *learned])
 
 
-@function(F.scaled_dot_product_attention)
+@function(F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
 def sdpa(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Attention whole, whichever kernel would run."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
