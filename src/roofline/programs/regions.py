@@ -740,7 +740,10 @@ def expanded(size: Size) -> Size:
 def elements_of_stretches(places: Sequence[Stretches]) -> Size:
     """How many elements places of open sizes are together; of those that lie on no common grid the largest."""
     if len(places) == 1:
-        return product(n for n, _ in places[0].steps)
+        held: Size = 1
+        for n, stride in sorted(places[0].steps, key=lambda step: at_typical_size(step[1])):
+            held = (n - 1) * stride + held if is_surely(lt, stride, held) else n * held  # windows that overlap
+        return held
     with suppress(TypeError):  # an order that depends on an open size
         _, shape = _grid_of(places)
         boxes = [boxes_of(each, shape) if shape else None for each in places]
