@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from onnx import TensorProto, helper, numpy_helper
 
 from roofline.programs import trace
+from roofline.sizes import symbol
 from tests.programs.onnx_models import model, value, weight
 
 INT = TensorProto.INT64
@@ -547,3 +548,34 @@ def test_of_each_head_as_much_is_turned_as_the_tables_hold(dims, more):
                       opset=23, **facts)  # fmt: skip
         assert found.flops("all") == 2 * 5 * 4 * width * (4 + 2)  # 4 products and 2 sums for each pair
         assert found.bytes() == 4 * (2 * 2 * 4 * 5 * 16 + 2 * 9 * width) + 8 * 10
+
+
+def _of_positions(mask):
+    """An attention under a mask that the file makes of the sizes of its queries and keys."""
+    held = {"two": 2, "zero": 0, "one": 1, "first": [0], "last": [1], "width": 4, "low": np.float32(-1e9)}
+    held |= {"none": np.float32(0)}
+    nodes = (
+        """Shape q qs; Gather qs two S; Shape k ks; Gather ks two T; Sub T S apart; Range zero S one i; Add i apart q_at
+        Range zero T one k_at; Unsqueeze q_at last rows; Unsqueeze k_at first columns; Sub rows columns behind
+        GreaterOrEqual rows columns causal; Less behind width near; Less columns width start; """
+        + mask
+    )
+    made = [line.split() for line in nodes.replace("\n", ";").split(";") if line.strip()]
+    every = [helper.make_node(kind, words[:-1], words[-1:]) for kind, *words in made]
+    every.append(helper.make_node("Attention", [*"qkv", "mask"], ["y"]))
+    given = [value("q", 2, 3, "S", 8), value("k", 2, 3, "T", 8), value("v", 2, 3, "T", 8)]
+    constants = [numpy_helper.from_array(np.array(number), name) for name, number in held.items()]
+    return model(every, given, [value("y", 2, 3, "S", 8)], constants, 23)
+
+
+@pytest.mark.parametrize(("nodes", "seen"), [
+    ("And causal near mask", lambda i, j: (i >= j) & (i - j < 4)),
+    ("Or causal start mask", lambda i, j: (i >= j) | (j < 4)),
+    ("Where causal none low mask", lambda i, j: i >= j),
+], ids=["window", "prefix", "added"])  # fmt: skip
+def test_attention_counts_the_scores_that_a_mask_of_positions_lets_through(nodes, seen):
+    opened = trace(_of_positions(nodes)).flops()
+    for S, T in ((13, 13), (6, 17)):
+        pairs = seen(np.arange(S)[:, None] + T - S, np.arange(T)).sum()
+        assert trace(_of_positions(nodes), sizes={"S": S, "T": T}).flops() == 4 * 2 * 3 * 8 * pairs
+        assert opened.subs({symbol("S"): S, symbol("T"): T}) == 4 * 2 * 3 * 8 * pairs

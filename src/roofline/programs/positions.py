@@ -237,7 +237,7 @@ class Visible(NamedTuple):
                     found = found - (-1) ** many * _pairs(_Bounds((0, S), (0, T), row, column), [*together])
         except _Unknown:
             return None
-        return found
+        return sizes.plain_number(found)
 
     def keys(self, S: Size, T: Size) -> Size:
         """Columns that some row sees, all of them where that is not known."""
@@ -252,7 +252,7 @@ class Visible(NamedTuple):
             for chosen in combinations(ends, many):
                 first, last = maximum(*(each[0] for each in chosen)), minimum(*(each[1] for each in chosen))
                 found = found - (-1) ** many * maximum(0, last - first)
-        return found
+        return sizes.plain_number(found)
 
     def columns(self, rows: Edges, T: Size) -> Edges:
         """From which column to which the rows from one to another see some; all of T where that is not known."""
@@ -373,7 +373,7 @@ class Elements:
 
     def __init__(self, shape: Sequence[Size], value: Any = None, cases: Mapping[Any, Parts] | None = None) -> None:
         self.shape = tuple(shape)
-        self.cases = {sympy.sympify(value): EVERYWHERE} if cases is None else cases
+        self.cases = {sympy.sympify(+value): EVERYWHERE} if cases is None else cases
 
     def visible(self, is_added: bool = False) -> Visible:
         """Where a truth value lets see, or a number that is added to scores."""
@@ -383,6 +383,10 @@ class Elements:
     def is_at_most(self, most: float) -> bool:
         """Whether all of them surely are."""
         return all((value <= most) == True for value in self.cases)  # noqa: E712
+
+    def is_at_least(self, least: float) -> bool:
+        """Whether all of them surely are."""
+        return all((value >= least) == True for value in self.cases)  # noqa: E712
 
     def row(self) -> Elements | None:
         """One of its first axis, whichever, where they are alike."""
@@ -399,9 +403,9 @@ class Elements:
 
     @property
     def number(self) -> Any:
-        """The number that all of them are, None where they differ."""
+        """The number, or the formula of open sizes, that all of them are; None where they differ."""
         value, *others = self.cases
-        return None if others or not value.is_number else value
+        return None if others or _axes_in(value) else value
 
     def moved(self, shape: Sequence[Size], at: Sequence[Any]) -> Elements | None:
         """The elements in another shape: where each of the first axes on is looked up, in places of the new one."""

@@ -33,6 +33,7 @@ from roofline.ops.pricing import Reach
 from roofline.ops.recurrent import CELLS
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
+from roofline.programs.positions import Visible
 from roofline.programs.pytorch.registry import OPTIMIZERS, TAPS
 from roofline.programs.pytorch.rules.sequences import with_mask
 from roofline.programs.rule_table import NAMED_ALIKE, compared
@@ -206,7 +207,9 @@ def _attend(
     mask, S, length = mask_of(sizes, kept, causal, window), sizes.q_length, kept + sizes.kv_length
     apart = is_plain and is_zero(kept) and len({tensor.ident for tensor in call.read(0, 1, 2)}) == 3
     whole = sizes._replace(kv_length=length, pairs=sizes.batch * sizes.heads * mask.pairs(S, length))
-    if shown is not None and shown.shape[-2:] in ((1, length), (S, length)) and not (causal and is_symbol(S)):
+    is_read = isinstance(shown, Visible) and not causal
+    is_seen = not isinstance(shown, Visible) and shown is not None and shown.shape[-2:] in ((1, length), (S, length))
+    if is_read or (is_seen and not (causal and is_symbol(S))):
         if causal:
             shown = np.tril(np.broadcast_to(shown, (*shown.shape[:-2], S, length)), kept)
         every = sizes.batch * sizes.heads * S * length

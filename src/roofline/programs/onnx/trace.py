@@ -31,12 +31,13 @@ from roofline.errors import DTypeError, InputError, RooflineError, SizeError
 from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
-from roofline.programs import tensor_parts
+from roofline.programs import positions, tensor_parts
 from roofline.programs.onnx.graph import LARGEST_MASK, dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.needs import LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
 from roofline.programs.onnx.registry import GATHERS, PICKING, SCATTERS, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, uses_in
+from roofline.programs.positions import Elements, Visible, joined, of_values, triangle, worked_out
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
 from roofline.programs.regions import HIDDEN, NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
@@ -54,6 +55,13 @@ VIEWS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", DOMAIN)
 #: Operators that work on shapes, which are known before anything runs.
 OF_SHAPES = ("Shape", "Size", "Constant", "ConstantOfShape")
+#: Operators that work element by element, by the names of numpy's functions.
+_FUNCTIONS = {
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Neg": "negative", "Abs": "absolute", "Floor": "floor",
+    "Min": "minimum", "Max": "maximum", "Mod": "remainder", "Less": "less", "LessOrEqual": "less_equal",
+    "Greater": "greater", "GreaterOrEqual": "greater_equal", "Equal": "equal", "And": "logical_and",
+    "Or": "logical_or", "Xor": "logical_xor", "Not": "logical_not", "Where": "where", "Identity": "positive",
+}  # fmt: skip
 #: What decides branches, of numbers that the file or its sizes give.
 _DECIDED: dict[str, Callable[..., bool]] = {
     "Not": operator.not_, "And": lambda a, b: bool(a and b), "Or": lambda a, b: bool(a or b), "Equal": operator.eq,
@@ -133,6 +141,8 @@ class GraphWalker:
     known: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     masks: dict[str, Any] = field(default_factory=dict)
+    elements: dict[str, Elements] = field(default_factory=dict)
+    shapes: dict[str, Sequence[Size]] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
     outputs: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
@@ -202,6 +212,7 @@ class GraphWalker:
         """Price one node."""
         attributes = attributes_of(node)
         (self.measured if node.op_type in ("Shape", "Size") else self.looked_at).update(node.input)
+        self._follow(node, attributes)
         if node.op_type in OF_SHAPES:
             if isinstance(attributes.get("value"), onnx.TensorProto) and node.op_type == "Constant":
                 self._constant(node.output[0], attributes["value"])
@@ -234,7 +245,7 @@ class GraphWalker:
             tuple(self.known.get(word) for word in node.output),
             tuple(self.values.get(word) for word in node.input),
             node.op_type in UPDATES and node.output[0] in self.updated,
-            tuple(self.masks.get(word) for word in node.input),
+            tuple(self.masks.get(word, self._visible(word)) for word in node.input),
         )
         chosen = find(f"{DOMAIN}.{node.op_type}") if node.domain == DOMAIN else None
         if chosen is None and node.domain in DOMAINS:
@@ -424,6 +435,30 @@ class GraphWalker:
             bounds = {item.name: item.i for item in node.attribute}
             part = list(held.dims)[bounds.get("start") : bounds.get("end")]
             self.values[node.output[0]] = part if node.op_type == "Shape" else prod(held.dims)
+
+    def _follow(self, node: Any, attributes: Mapping[str, Any]) -> None:
+        """Keep what a node makes of sizes and positions alone (``programs.positions``)."""
+        out = self.known.get(node.output[0]) if len(node.output) == 1 else None
+        given = [self._elements(word) for word in node.input]
+        source = self.known.get(node.input[0]) if node.input else None
+        if node.op_type == "Shape" and source is not None:
+            self.shapes[node.output[0]] = source.dims[attributes.get("start", 0) : attributes.get("end")]
+        elif node.op_type == "Gather" and node.input[0] in self.shapes and given[1] and given[1].number is not None:
+            self.elements[node.output[0]] = Elements((), self.shapes[node.input[0]][int(given[1].number)])
+        elif out is not None and given and node.domain in DOMAINS:
+            found = made_of_positions(node.op_type, given, out, attributes)
+            self.elements |= {} if found is None else {node.output[0]: found}
+
+    def _elements(self, word: str) -> Elements | None:
+        """The elements of an input, as far as they are known."""
+        if word in self.elements or word not in (self.masks if word in self.masks else self.values):
+            return self.elements.get(word)
+        return of_values(self.masks[word] if word in self.masks else self.values[word])
+
+    def _visible(self, word: str) -> Visible | None:
+        """What a mask that the graph makes of positions lets see."""
+        found = self.elements.get(word)
+        return None if found is None else found.visible(is_added=self.known[word].dtype != "bool")
 
     def _decide(self, node: Any, attributes: Mapping[str, Any]) -> None:
         """Keep what a comparison of known numbers says, and a known size that is picked."""
@@ -781,3 +816,36 @@ def _after(node: Any, users: dict[str, list[Any]]) -> Iterator[Any]:
             yield user
             if user.op_type in _THROUGH or user.op_type == "Where":
                 left += user.output
+
+
+def made_of_positions(
+    name: str, given: Sequence[Elements | None], out: Tensor, attributes: Mapping[str, Any]
+) -> Elements | None:
+    """The elements that an operator makes of others, or of numbers."""
+    first = given[0]
+    if name == "ConstantOfShape":
+        value = attributes.get("value")
+        return Elements(out.dims, 0 if value is None else onnx.numpy_helper.to_array(value).reshape(-1)[0].item())
+    if first is None:
+        return None
+    if name in _FUNCTIONS:
+        return worked_out(_FUNCTIONS[name], *given)
+    if name == "Div":
+        is_whole = out.dtype.startswith(("int", "uint"))
+        return worked_out("floor_divide" if is_whole else "true_divide", *given) if first.is_at_least(0) else None
+    if name == "Cast":
+        return worked_out("not_equal", first, 0) if out.dtype == "bool" else first
+    if name == "Range":
+        start, step = first.number, given[2] and given[2].number
+        return None if start is None or step is None else Elements(out.dims, start + step * positions.place(-1))
+    if name == "Trilu":
+        shift = given[1].number if len(given) > 1 and given[1] else 0
+        return None if shift is None else triangle(first, shift, bool(attributes.get("upper", 1)))
+    if name == "Concat" and None not in given:
+        rank = len(out.dims)
+        return joined([each for each in given if each is not None], attributes["axis"] % rank - rank)
+    if name == "Transpose":
+        return first.transposed(attributes.get("perm", range(len(out.dims))[::-1]))
+    if name == "Expand":
+        return first.spread(out.dims)
+    return first.reshaped(out.dims) if name in ("Reshape", "Unsqueeze", "Squeeze", "Flatten") else None
