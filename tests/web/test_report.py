@@ -237,7 +237,7 @@ def test_bars_of_pages_of_every_kind_are_the_times_of_the_answers(tab: Tab, tmp_
     answers = [ask() for ask in {**EVERY_ANSWER, **OF_SEVERAL_CHIPS}.values()]
     moving = [each for each in answers if live_steps(each)]
     still = [each for each in answers if not live_steps(each)]
-    for page in ([*still], *([each] for each in some(moving, 2))):
+    for page in ([*still], *([each] for each in some(moving, 3))):
         opened(tab, report(*page), tmp_path)
         terms, shares, said = tab.page.evaluate(BARS)
         assert not re.findall(r".*(?:∞|\b(?:NaN|undefined|Infinity)).*", said)
