@@ -10,7 +10,7 @@ SEED   :=
 MOST   := 2500
 N      := 100000
 # The tests in two halves that take about as long, which run side by side.
-MODELS := $(addprefix tests/,cases formulas hardware models plans programs rendering)
+MODELS := $(addprefix tests/,cases formulas hardware models ops plans programs rendering)
 HALVES := pytest-models pytest-others
 # Tests start many processes: each reads the bytecode that the first one wrote.
 unexport PYTHONDONTWRITEBYTECODE

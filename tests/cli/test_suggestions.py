@@ -20,7 +20,7 @@ _LINES = re.compile("`(roofline [^`…]+)`")
 
 #: Questions whose answers and errors tell the reader what to add.
 ASKED = [
-    "plan llama-3-8b --on l40s,h100 --count 1,2 --rate 20/s --prompt 1000 --output 300 --price table",
+    "plan llama-3-8b --on l40s,h100 --count 1 --rate 4/s --prompt 1000 --output 300 --price table",
     "plan llama-3-8b --on l40s,h100 --count 1,2 --rate 20/s --prompt 1000 --output 300 --ttft 400ms",
     "llm llama-3-8b --on l40s,h100 --context 8k --price table",
     "llm llama-3-8b --on l40s --context 8k --price table",
