@@ -445,6 +445,19 @@ def test_few_microbatches_wait_as_long_as_they_do_where_no_number_is_stated(orde
     assert ("and reading weights more than once" in said) is (order not in ("gpipe", "1f1b"))
 
 
+@pytest.mark.parametrize("order", SCHEDULES)
+def test_more_sequences_are_no_faster_where_copies_have_unlike_numbers_of_them(order: str) -> None:
+    """The smallest microbatch is a sequence; 19 over 10 copies take no longer than 20, of which each has two."""
+    asked: dict[str, Any] = {"on": "h100:20", "pipeline": 2, "data": 10, "schedule": order, "sequence": 4096}
+    counts = [20, 25, 29, 30, 39, 40, 41, 59, 60]
+    alone = [train("llama-3-8b", **asked, batch_tokens=4096 * count).lower for count in counts]
+    assert alone == sorted(alone)
+    together = train("llama-3-8b", **asked, batch_tokens=[4096 * count for count in counts])
+    assert together.lower.tolist() == pytest.approx(alone, rel=1e-12)
+    two_each = train("llama-3-8b", **asked, batch_tokens=4096 * 20, microbatches=2)
+    assert train("llama-3-8b", **asked, batch_tokens=4096 * 19).lower <= two_each.lower * (1 + 1e-12)
+
+
 def test_an_estimate_is_of_the_microbatches_that_memory_is_of() -> None:
     """The floor of any number is no run that somebody could see."""
     asked: dict[str, Any] = {"on": "h100:16", "fsdp": 4, "pipeline": 4, "overlap": 0.5}

@@ -164,15 +164,17 @@ class TrainingQuestion:
             wrong = f"{machine.name} has no peak for {model.dtype}"
             raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
         case, alike = _case(plan), dict[Any, Bound]()
-        kinds, as_one = list(_kinds(plan)), _as_one(plan)
-        work = {} if as_one is None else {held: found for _, held, found in _kinds(as_one)}
+        kinds, is_open = list(_kinds(plan)), _is_of_any_number(plan)
+        work = {held: found for _, held, found in _kinds(_in_parts(plan, 1))} if is_open else {}
         stages = tuple(
             _stage(numbers, held, found, work.get(held), plan, case, alike) for numbers, held, found in kinds
         )
         short = sizes.Definitions()
         shorten: Any = short if self.symbolic else lambda name, form, most=0: form
-        passes = [(found, work.get(held)) for _, held, found in kinds]
-        lower, op_by_op, upper = _times(stages, passes, case, plan, shorten)
+        smallest, most = _smallest(plan) if is_open else (plan, plan.microbatches)
+        each = {held: found for _, held, found in (kinds if smallest is plan else _kinds(smallest))}
+        passes, run = [(each[held], work.get(held)) for _, held, _ in kinds], plan._replace(microbatches=most)
+        lower, op_by_op, upper = _times(stages, passes, case, run, shorten)
         batch = exact_div(plan.total, plan.length)
         whole = replace(plan.step, batch=batch, group=None, context=1, ring=False, unfused=False)
         ops = forward(forward_pass(model, whole, self.frozen))
@@ -188,7 +190,7 @@ class TrainingQuestion:
             question=self, definitions=short,
         )  # fmt: skip
         estimate = _estimate(found, self.conventions.overlap)
-        if as_one is not None and estimate is not None:  # of a schedule that can be run, whose memory it says
+        if is_open and estimate is not None:  # of a schedule that can be run, whose memory it says
             estimate = self.vary(microbatches=plan.microbatches, measured=None).answer().estimate
         return replace(found, estimate=estimate)
 
@@ -248,12 +250,27 @@ def _planned(asked: TrainingQuestion, took: float | None) -> StepPlan:
     )  # fmt: skip
 
 
-def _as_one(plan: StepPlan) -> StepPlan | None:
-    """The step in one microbatch, whose work no number of them is less than; None where their number is stated."""
-    if plan.asked.microbatches is not None or plan.asked.pipeline == 1:
-        return None
-    step = _forward_pass(plan.asked, plan.model, plan.share, plan.length, plan.layout)
-    return plan._replace(step=replace(step, rank=plan.step.rank), microbatches=1)
+def _is_of_any_number(plan: StepPlan) -> bool:
+    """Whether microbatches over stages are of any number, as none is stated."""
+    return plan.asked.microbatches is None and plan.asked.pipeline > 1
+
+
+def _in_parts(plan: StepPlan, parts: Size) -> StepPlan:
+    """The step in another number of microbatches."""
+    step = _forward_pass(plan.asked, plan.model, exact_div(plan.share, parts), plan.length, plan.layout)
+    return plan._replace(step=replace(step, rank=plan.step.rank), microbatches=parts)
+
+
+def _smallest(plan: StepPlan) -> tuple[StepPlan, Size]:
+    """The step in microbatches of no more than a sequence, and how many there are in the fullest copy at most.
+
+    A copy has whole sequences, more or fewer than on average. In a closed form all have as many.
+    """
+    if is_symbol(plan.share):
+        return plan, plan.microbatches
+    parts = maximum(plan.share, plan.microbatches)
+    is_same = is_one(exact_div(parts, plan.microbatches))
+    return plan if is_same else _in_parts(plan, parts), sizes.ceil_div(parts, 1)
 
 
 def _case(plan: StepPlan) -> Case:
@@ -598,7 +615,7 @@ def _assumptions(plan: StepPlan) -> list[Assumption]:
     if not is_one(plan.microbatches):
         parts = format_amount(plan.microbatches) if is_array(plan.microbatches) else plan.microbatches
         several = "" if is_symbol(plan.microbatches) else f"{parts} "
-        said.append(f"{several}microbatches one after the other: {_WEIGHTS_READ[_as_one(plan) is None]}")
+        said.append(f"{several}microbatches one after the other: {_WEIGHTS_READ[not _is_of_any_number(plan)]}")
     if not (is_array(plan.share) or is_symbol(plan.share)) and plan.share != int(plan.share):
         on_average = f"{plan.share:.4g} sequences for each copy of the model on average"
         said.append(f"{on_average}; memory is that of {math.ceil(plan.share):,} whole ones")
