@@ -113,6 +113,8 @@ class Parallelism:
         check_fields(self)
         for name in _NUMBERS:
             object.__setattr__(self, name, _number(name, getattr(self, name)))
+        if self.micro_batches is not None and not is_symbol(self.micro_batches):
+            object.__setattr__(self, "micro_batches", _number("microbatches", self.micro_batches))
 
     @classmethod
     def on(
@@ -263,8 +265,6 @@ a divisor of 8: 1, 2, 4, 8
         for dtype in (self.dispatch, self.combine):
             if dtype is not None:
                 dtypes.get(dtype)
-        if self.micro_batches is not None and not is_symbol(self.micro_batches):
-            _number("microbatches", self.micro_batches)
 
     def _placed(self) -> None:
         """Keys and values, and experts, lie on chips that there are.
