@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from roofline.errors import SizeError
 from roofline.models import decode, load, names, prefill
 from roofline.models.blocks.encoder import encoder_of
 from roofline.models.parallelism.splitting import balance_layers, split_into_stages
+from roofline.models.serving import serve_bound
 from tests.models.tiny import TINY
 from tests.strategies import for_each, some
 
@@ -95,3 +97,14 @@ def test_more_stages_than_layers_are_an_error() -> None:
         split_into_stages(load("llama-2-7b"), 33)
     with pytest.raises(SizeError, match="size pipeline is 0"):
         split_into_stages(load("llama-2-7b"), 0)
+
+
+def test_stages_cut_by_time_are_those_of_each_entry_of_an_array() -> None:
+    """A long batch has a slower head, so that the last stage holds fewer layers."""
+    asked: dict[str, Any] = {"on": "h100:4", "pipeline": 4, "balance": "time", "context": 20000, "microbatches": 4}
+    batches = [1, 8, 64]
+    together = serve_bound("llama-3-8b", "decode", batch=np.array(batches), **asked)
+    alone = [serve_bound("llama-3-8b", "decode", batch=batch, **asked) for batch in batches]
+    for name in ("lower", "op_by_op", "upper", "flops"):
+        assert getattr(together, name) == pytest.approx([getattr(each, name) for each in alone], rel=1e-12)
+    assert together.footprint.total == pytest.approx([each.footprint.total for each in alone], rel=1e-12)

@@ -99,32 +99,40 @@ def balance_layers(costs: Sequence[float], count: int, *, first: float = 0, last
     if len(set(costs)) == 1 and not first and not last:
         base, rest = divmod(layers, count)
         return tuple(base + (number < rest) for number in range(count))
-    sums = [0.0, *accumulate(map(float, costs))]
+    held = balance_each([[cost] for cost in costs], count, first=first, last=last)
+    return tuple(int(stage[0]) for stage in held)
+
+
+def balance_each(costs: Any, count: int, *, first: Any = 0, last: Any = 0) -> Any:
+    """The same for several costs of each layer, entry by entry: an array of layers by stage and entry.
+
+    >>> balance_each([[5, 1], [1, 1], [1, 1], [1, 1]], 2).tolist()
+    [[1, 2], [3, 2]]
+    """
+    sums = np.concatenate([np.zeros((1, len(costs[0]))), np.cumsum(np.asarray(costs, float), axis=0)])
     # the largest sum is the cost of some run of layers, with or without the further costs
-    low, high = 0.0, sums[-1] + first + last
-    best = _fill(sums, count, high, first, last)
+    low, high = np.zeros(len(costs[0])), sums[-1] + first + last
+    best, _ = _fill(sums, count, high, first, last)
     for _ in range(60):
         middle = (low + high) / 2
-        found = _fill(sums, count, middle, first, last)
-        low, high, best = (low, middle, found) if found else (middle, high, best)
-    return tuple(best)
+        found, fits = _fill(sums, count, middle, first, last)
+        low, high, best = np.where(fits, low, middle), np.where(fits, middle, high), np.where(fits, found, best)
+    return best
 
 
-def _fill(sums: Sequence[float], count: int, most: float, first: float, last: float) -> list[int]:
-    """Fill the stages in order up to ``most`` each, one layer at least left for every later one; empty if it fails."""
-    layers, start = len(sums) - 1, 0
-    found: list[int] = []
+def _fill(sums: Any, count: int, most: Any, first: Any, last: Any) -> tuple[Any, Any]:
+    """Fill the stages in order up to ``most`` each, one layer at least left for every later one; where that does."""
+    layers, entries = len(sums) - 1, np.arange(sums.shape[1])
+    start, fits, found = np.zeros(len(entries), int), True, []
     for number in range(count):
         beside = (first if number == 0 else 0) + (last if number == count - 1 else 0)
-        after = count - 1 - number
-        end = layers if after == 0 else start + 1
-        while after and end < layers - after and sums[end + 1] - sums[start] + beside <= most:
-            end += 1
-        if sums[end] - sums[start] + beside > most * (1 + 1e-12):
-            return []
+        after, before = count - 1 - number, sums[start, entries]
+        within = np.sum(sums - before + beside <= most, axis=0) - 1
+        end = np.clip(within, start + 1, layers - after) if after else np.full(len(entries), layers)
+        fits = fits & (sums[end, entries] - before + beside <= most * (1 + 1e-12))
         found.append(end - start)
         start = end
-    return found
+    return np.array(found), fits
 
 
 #: Fields of an answer that list what is said of it.

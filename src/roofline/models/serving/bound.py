@@ -52,6 +52,7 @@ from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, n
 from roofline.models.parallelism.schedules import any_number
 from roofline.models.parallelism.splitting import (
     Costs,
+    balance_each,
     local_model,
     local_stages,
     plain_fields,
@@ -268,10 +269,18 @@ def until_next(prefill: Bound) -> float:
 
 def pipelined(asked: ServingStep) -> Bound:
     """Price a step over the stages of a pipeline, with the number of micro-batches that is stated or else the best."""
-    phase, ways, options = asked.phase, asked.ways, asked.options
+    ways, options = asked.ways, asked.options
     if ways.balance == "time" and any(map(is_symbol, options.values())):
         hint = "give every size a value, or balance='layers'"
         raise SizeError("stages are cut by their times, and a size is open", hint=hint)
+    try:
+        return _in_micro_batches(asked)
+    except _UnlikeCuts as unlike:
+        return stack_parts(lambda **some: pipelined(asked.vary(**some)), asked.sizes, unlike.some)
+
+
+def _in_micro_batches(asked: ServingStep) -> Bound:
+    phase, ways, options = asked.phase, asked.ways, asked.options
     wanted, sequences = ways.micro_batches, _share(asked).group(options["batch"])
     if wanted is None:
         return _in_pieces(asked) if phase == "prefill" else _fastest(asked, sequences)
@@ -301,7 +310,7 @@ class _Stages(NamedTuple):
 
     @classmethod
     def of(cls, asked: ServingStep, turns: Size = 1) -> _Stages:
-        """The stages, of ``turns`` equal micro-batches."""
+        """The stages, of ``turns`` equal micro-batches; entries of arrays whose cuts differ are asked apart."""
         costs = _costs(asked, turns) if asked.ways.balance == "time" else None
         parts, named = local_stages(asked.model, asked.machine, asked.ways, costs)
         return cls(asked, parts, named).in_turns(turns)
@@ -521,24 +530,40 @@ def _chunks(options: Mapping[str, Any], pieces: int) -> list[dict[str, Size]]:
     return [{"prompt": b - a, "past": past + a} for a, b in pairwise(ends)]
 
 
+class _UnlikeCuts(Exception):
+    """Entries of arrays whose stages are cut unlike those of the first: ``some`` are those that are cut alike."""
+
+    def __init__(self, some: Any) -> None:
+        self.some = some
+
+
 def _costs(asked: ServingStep, turns: Size) -> Costs:
     """What each layer takes of one of so many micro-batches, what comes before the first and after the last.
 
-    Each operation counts by itself.
+    Each operation counts by itself. Of arrays they are those of the first entry, as all whose stages are cut alike.
     """
     ways = asked.ways
     named = name_axes(asked.machine, {name: size for name, size in ways.axes.items() if not is_one(size)})
     local = split_by_layout(asked.model, replace(ways, pipeline=1), named)
     local = replace(local, share=local.share._replace(turns=turns))
-    layers, beside = [0.0] * len(asked.model.layers), [0.0, 0.0]
+    layers, beside, inner = [0.0] * len(asked.model.layers), [0.0, 0.0], False
     numbers = {label: found for label, found, _ in local.layer_groups()}
     for part in replace(asked, model=local, machine=named).bound().ops:
         inside = numbers.get(part.op.group, ())
         for number in inside:
-            layers[number] += _sum_of(part.lower) / len(inside)
+            layers[number] += part.lower / len(inside)
+        inner |= bool(inside)
         if not inside:
-            beside[any(layers)] += _sum_of(part.lower)
-    return layers, beside[0], beside[1]
+            beside[inner] += part.lower
+    every = np.broadcast_arrays(*layers, *beside)
+    flat = np.array([each.ravel() for each in every])
+    if flat.shape[1] > 1:
+        cuts = balance_each(flat[:-2], ways.pipeline, first=flat[-2], last=flat[-1])
+        alike = (cuts == cuts[:, :1]).all(axis=0)
+        if not alike.all():
+            raise _UnlikeCuts(alike.reshape(every[0].shape))
+    *first, before, after = flat[:, 0].tolist()
+    return first, before, after
 
 
 def _together(bounds: Sequence[Bound], times: Size, conventions: Conventions) -> Bound:
@@ -597,8 +622,3 @@ def _said(asked: ServingStep, parts: Sequence[Model], count: Size | None, chunks
     if asked.phase == "decode":
         said.append("a sequence's next token starts when its last one has left the last stage")
     return said
-
-
-def _sum_of(value: Size) -> float:
-    """An amount as one number to compare by: the sum of an array."""
-    return float(value.sum()) if is_array(value) else float(value)
