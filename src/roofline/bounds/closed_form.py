@@ -435,7 +435,7 @@ class Formula(Answer):
 
     def _is_near(self, form: Any, high: int) -> bool:
         """Whether a form has the value of a size that was found: a flip may be of another stage than is written out."""
-        value = form.subs(self._at_point())
+        value = form.subs(self._known | self._rates)
         return bool(value.is_number and value.is_real) and abs(float(value) - high) <= 1 + high * 1e-9
 
     def _does_not_run(self, size: str, value: int) -> tuple[str, bool]:
@@ -504,7 +504,7 @@ class Formula(Answer):
 
     def _crossing_near(self, size: str, one: str, other: str, value: int) -> Any:
         """The crossing of two times by cases, of which those are taken that hold at a value of the size."""
-        at, x = {**self._at_point(), self.letters[size]: value}, self.letters[size]
+        at, x = self._known | self._rates | {self.letters[size]: value}, self.letters[size]
         times = [term.written for name in (one, other) for term in self.terms if term.resource == name]
         for root in roots_of(*(case_at(time, at) for time in times), x) or ():
             here = {**at, x: root.subs(at)}
