@@ -35,6 +35,7 @@ def _mask(rng, function, rows, columns, depth):
     return function(*rng.choice([
         ("greater_equal", rows, function("add", columns, shift)), ("less", rows, function("add", columns, shift)),
         ("less", columns, width), ("greater_equal", rows, width), ("equal", rows, function("add", columns, shift)),
+        ("greater", rows, 2.5), ("equal", function("remainder", columns, width), 0),
         ("equal", *chunks), ("greater_equal", *chunks), ("not_equal", *chunks),
         ("less", function("absolute", function("subtract", rows, columns)), width),
         ("less", columns, function("multiply", function("add", chunks[0], 1), width)),
@@ -129,6 +130,11 @@ def around(S, T):
     return (q - k).abs() < 4
 
 
+def alibi(S, T):
+    q, k = _positions(S, T)
+    return (0.5 * (k - q)).masked_fill(q < k, float("-inf"))
+
+
 def buffer(S, T):
     return torch.ones(1024, 1024, dtype=torch.bool).tril()[T - S : T, :T]
 
@@ -141,8 +147,8 @@ def first_keys(S, T):
     return (torch.arange(T) < 3)[None, None, None, :]
 
 
-MASKS = [causal, behind_a_cache, window, by_vmap, prefix, sinks, documents, chunked, blocks, around, buffer, padding,
-         first_keys]  # fmt: skip
+MASKS = [causal, behind_a_cache, window, by_vmap, prefix, sinks, documents, chunked, blocks, around, alibi, buffer,
+         padding, first_keys]  # fmt: skip
 
 
 @pytest.mark.parametrize("mask", some(MASKS, 5))

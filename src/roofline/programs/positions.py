@@ -141,7 +141,7 @@ def _at_least(form: Any) -> Parts:
                 shift = chunk - 1 if factor.is_positive else 0
                 other = sympy.floor((own - factor / chunk * (rest + factor / chunk * own) + shift) / chunk)
                 return _at_least(factor / chunk * (each - other))
-    if len(floors) == 2 and {*factors.values()} == {1, -1} and not _axes_in(rest):
+    if len(floors) == len(axes) == 2 and {*factors.values()} == {1, -1} and not _axes_in(rest):
         later, earlier = sorted(floors, key=lambda each: -factors[each])
         (first, chunk), (second, other_chunk) = _divided(later), _divided(earlier)
         if chunk == other_chunk and rest in (0, -1):
@@ -169,7 +169,7 @@ def _in_lowest_terms(form: Any, places: Sequence[Any]) -> Any:
         raise _Unknown
     step = abs(factors[0])
     found = sum(sympy.sign(factor) * each for factor, each in zip(factors, places, strict=True))
-    return found + (rest if step == 1 else sympy.floor(rest / step))
+    return found + sympy.floor(rest / step)
 
 
 def _divided(quotient: Any) -> tuple[Any, Any]:
@@ -376,9 +376,13 @@ class Elements:
         self.cases = {sympy.sympify(+value): EVERYWHERE} if cases is None else cases
 
     def visible(self, is_added: bool = False) -> Visible:
-        """Where a truth value lets see, or a number that is added to scores."""
-        least = HIDDEN if is_added else 0
-        return Visible(self.shape, _either(*(parts for value, parts in self.cases.items() if (value > least) == True)))  # noqa: E712
+        """Where a truth value lets see, or a number that is added to scores and not surely very low."""
+        shown = (
+            parts
+            for value, parts in self.cases.items()
+            if ((value <= HIDDEN) != True if is_added else value != 0)  # noqa: E712
+        )
+        return Visible(self.shape, _either(*shown))
 
     def is_at_most(self, most: float) -> bool:
         """Whether all of them surely are."""
