@@ -424,7 +424,7 @@ def put_in(form: Any, known: Mapping[Any, Any]) -> Any:
     def put(part: Any) -> Any:
         if part not in made:
             if part in known:
-                made[part] = put(known[part]) if is_symbol(known[part]) else known[part]
+                made[part] = put(sympy.sympify(known[part]))
             else:
                 args = [put(each) for each in part.args]
                 made[part] = part if all(a is b for a, b in zip(args, part.args, strict=True)) else rebuilt(part, args)
@@ -434,11 +434,22 @@ def put_in(form: Any, known: Mapping[Any, Any]) -> Any:
 
 
 def rebuilt(part: Any, args: Sequence[Any]) -> Any:
-    """A part of a closed form with other arguments; relations and choices are not looked at, which takes sympy long."""
+    """A part of a closed form with other arguments; relations are looked at of numbers alone: it takes sympy long.
+
+    >>> B, C = symbol("B"), symbol("C")
+    >>> put_in(of_largest([B, C], [1, 2]), {B: 3}), put_in(of_largest([B, C], [1, 2]), {B: 3, C: 4})
+    (Piecewise((1, 3 >= C), (2, True)), 2)
+    """
     if isinstance(part, sympy.Max | sympy.Min):
         return (maximum if isinstance(part, sympy.Max) else minimum)(*args)
-    unevaluated = isinstance(part, sympy.Rel | sympy.logic.boolalg.BooleanFunction | sympy.Piecewise)
-    return part.func(*args, evaluate=False) if unevaluated else part.func(*args)
+    if isinstance(part, sympy.Piecewise):
+        cases = [case for case in args if case.cond != sympy.false]
+        if not cases:
+            return sympy.nan
+        return cases[0].expr if cases[0].cond == sympy.true else part.func(*cases, evaluate=False)
+    may_hold = isinstance(part, sympy.Rel | sympy.logic.boolalg.BooleanFunction)
+    is_open = may_hold and any(each.free_symbols for each in args)
+    return part.func(*args, evaluate=False) if is_open else part.func(*args)
 
 
 def check(name: str, value: Any, least: int = 1) -> Size:
