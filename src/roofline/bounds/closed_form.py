@@ -505,10 +505,11 @@ class Formula(Answer):
     def _crossing_near(self, size: str, one: str, other: str, value: int) -> Any:
         """The crossing of two times by cases, of which those are taken that hold at a value of the size."""
         at, x = self._known | self._rates | {self.letters[size]: value}, self.letters[size]
-        times = [term.written for name in (one, other) for term in self.terms if term.resource == name]
-        for root in roots_of(*(case_at(time, at) for time in times), x) or ():
+        written = {term.resource: term.written for term in self.terms}
+        for root in roots_of(case_at(written[one], at), case_at(written[other], at), x) or ():
             here = {**at, x: root.subs(at)}
-            if here[x].is_real and math.isclose(*(float(time.subs(here)) for time in times), rel_tol=1e-9):
+            times = [float(written[name].subs(here)) for name in (one, other) if here[x].is_real]
+            if times and math.isclose(times[0], times[1], rel_tol=1e-9):
                 return root
         return None
 

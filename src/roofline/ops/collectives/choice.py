@@ -88,8 +88,7 @@ class _Asked(NamedTuple):
 
     def cost(self, nbytes: Size, algorithm: str | None = None) -> CollectiveCost:
         """Count it by an algorithm; None takes the one for large arrays."""
-        kind, axes, *options = self
-        return cost(kind, axes, nbytes, algorithm, *options)
+        return cost(self.kind, self.axes, nbytes, algorithm, self.density, self.dtype, self.machine)
 
     @property
     def feasible(self) -> tuple[str, ...]:
