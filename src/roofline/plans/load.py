@@ -34,9 +34,11 @@ Each step is prolonged by the prompts that come in during it, and by those that 
     step(n) = t(n) / (1 − λ·h(n)),        μ(n) = n / ((o − 1)·step(n))
 
 That is a birth–death chain, up to the N sequences that memory or the engine admits. While requests wait for a place,
-each that leaves lets one in: μ = N / ((o − 1)·t(N) + N·h(N)), which is also the largest stable rate. By Little's law
-the mean time per token is E[n] / (λ·(o − 1)). Prompts queue for prefill as M/G/1 whose server first finishes the step
-it is in (a vacation). Time to first token: the wait for a place, the wait for prefill, and s.
+each that leaves lets one in: μ = N / ((o − 1)·t(N) + N·h(N)), which is also the largest stable rate. With chunks one
+place at a time is filled, which holds no sequence that decodes: places are a chain of their own, whose rates are the
+largest with as many. By Little's law the mean time per token is E[n] / (λ·(o − 1)). Prompts queue for prefill as M/G/1
+whose server first finishes the step it is in (a vacation). Time to first token: the wait for a place, the wait for
+prefill, and s.
 
 >>> server = ServerTimes.of(step=np.full(65, 0.02), prompt=0.05, output=129)
 >>> round(server.largest_rate, 2)                               # 64 / (128·20 ms + 64·50 ms)
@@ -74,6 +76,7 @@ from roofline.plans.queueing import (
     SingleServerQueue,
     TimeDistribution,
     equal_shares,
+    erlang_b,
     exponential_beyond,
     share_means,
     weighted_percentile,
@@ -308,24 +311,11 @@ class ServerTimes:
 
     @property
     def largest_rate(self) -> float:
-        """The largest rate at which waiting requests do not pile up: ``n / ((o − 1)·t(n) + n·h(n))`` when saturated.
+        """The largest rate at which waiting requests do not pile up: ``x / (t(m) + x·h(m))``, x let in a step.
 
-        Where steps with a chunk follow each other without end, (o − 1) / k sequences decode on average, a number that
-        varies by its root. Where there are places for as many, prompts alone limit the rate: ``1 / (k·t')``. Neither
-        is it more than what is served once all places are taken.
+        That many begin to decode in each step, so that m = x·(o − 1) do: :meth:`_let_in`.
         """
-        return float(self.largest_rates(self.most))
-
-    def largest_rates(self, most: Any) -> Any:
-        """The same where at most so many decode at once."""
-        if self.decode_steps <= 0:
-            return np.full(np.shape(most), 1 / self.service[0])
-        if not self.chunks:
-            return self.rates(most)
-        beside = self.decode_steps / self.chunks
-        alone = 1 / np.interp(beside, np.arange(self.most + 1), self.service)
-        fewer = self.rates(np.minimum(most, max(1, int(beside))))
-        return np.where(beside + beside**0.5 < most, np.minimum(alone, self.rates(most)), fewer)
+        return float(self.rates(self.most))
 
     @property
     def saturated(self) -> tuple[int, bool]:
@@ -338,14 +328,10 @@ class ServerTimes:
         """
         if self.decode_steps <= 0:
             return 0, True
-        beside = self.decode_steps / self.chunks if self.chunks else self.most
-        if self.chunks and beside + beside**0.5 < self.most:
-            return max(1, round(beside)), True
-        n = max(1, min(self.most, int(beside)))
-        decoding = self.decode_steps * self.step[n]
-        whole = decoding + self._filled(n) * self.stall[n]
-        prompts = self._filled(n) * self.service[n]
-        return n, bool(prompts > whole - prompts)
+        let_in = float(self._let_in(self.most))
+        n = max(1, round(let_in * self.decode_steps))
+        prompts = let_in * self.service[n]
+        return n, bool(prompts > self.step[n] + let_in * self.stall[n] - prompts)
 
     @property
     def apart(self) -> bool:
@@ -353,17 +339,36 @@ class ServerTimes:
         return not self.chunks and float(self.stall.max()) <= 0
 
     def rates(self, n: Any) -> Any:
-        """Requests a second where as many as n decode whenever a place is not being filled by chunks."""
+        """The largest rate with n places."""
         if self.decode_steps <= 0:
-            return 1 / self.service[n]
-        filled = self._filled(n)
-        return filled / (self.decode_steps * self.step[n] + filled * self.stall[n])
+            return np.full(np.shape(n), 1 / self.service[0])
+        let_in, each = self._let_in(n), np.arange(self.most + 1)
+        step, stall = (np.interp(let_in * self.decode_steps, each, time) for time in (self.step, self.stall))
+        return let_in / (step + let_in * stall)
 
-    def _filled(self, n: Any) -> Any:
-        """Places of n that no chunks are filling, on average."""
+    def _let_in(self, n: Any) -> Any:
+        """Requests that begin to decode in a step where n places are never left empty: n / D of prompts taken whole.
+
+        A place takes k steps with a chunk and D others, and one at a time is with its chunks: n / (k + D), 1 / k at
+        most. With geometric lengths places wait for each other, as those of n machines with one repairman. Where
+        chunks are exponential the chance that none is filled is Erlang's B(n, D/k); as they are even, it is nearer to
+        B(2n, 2·D/k) (W. Hayward's approximation) the more places there are.
+
+        >>> even, drawn = (
+        ...     ServerTimes.of(step=np.ones(9), prompt=0, mixed=np.ones(9), chunks=2, output=17, lengths=each)
+        ...     for each in ("fixed", "geometric")
+        ... )
+        >>> even.rates(np.array([1, 4, 8])).round(3), drawn.rates(np.array([1, 4, 8])).round(3)
+        (array([0.056, 0.222, 0.444]), array([0.056, 0.22 , 0.402]))
+        """
+        steps = self.decode_steps
         if not self.chunks:
-            return n
-        return np.where(n > 1, n - np.minimum(1.0, self.chunks * n / self.decode_steps), n)
+            return n / steps
+        chunks, steps = self.chunks, steps + max(1 - self.chunks, 0.0)
+        if not LENGTHS[self.lengths]:
+            return np.minimum(n / (steps + chunks), 1 / chunks)
+        one, two = (erlang_b(times * self.most, times * steps / chunks)[times * np.asarray(n)] for times in (1, 2))
+        return (1 - two - (one - two) / np.sqrt(n)) / chunks
 
     def limited_to(self, most: int) -> ServerTimes:
         """The server with at most so many sequences at once."""
@@ -548,12 +553,31 @@ class LoadedServer:
             return decoding, each, np.broadcast_to(lengths[:, None], decoding.shape)
         stall = self._stalled_in_chunks if server.chunks else self._stalled_whole
         extra = stall(lengths[:, None], decoding, waits[None, :], met)
+        extra = extra * self._met_with_few_places(float(shares @ extra.mean(axis=(1, 2))))
         # numbers of even arrivals vary less than Poisson ones
         usual = extra.mean(axis=-1, keepdims=True)
         extra = usual + (extra - usual) * min(1.0, server.arrival_variation) ** 0.5
         values = decoding[..., None] + extra / lengths[:, None, None]
         weights = np.broadcast_to(each[..., None] / QUANTILES, values.shape)
         return values, weights, np.broadcast_to(lengths[:, None, None], values.shape)
+
+    def _met_with_few_places(self, stalls: float) -> float:
+        """Share of the mean ``stalls`` of a request that it meets: none comes in while all places are taken.
+
+        One that is let in stops as many as one that leaves leaves behind. The chain knows groups the less the larger
+        they are. In chunks one is let in while a place is free; long stalls, which percentiles show, last until the end
+        of a request as before, so that half of the reduction (its root) is taken.
+        """
+        chain, server = self.chain, self.server
+        assert chain is not None
+        each = np.arange(chain.capacity + 1) * server.stall
+        if server.chunks:
+            state, usual = chain.in_flight, float(chain.in_flight @ each)
+            met = float(state[:-1] @ each[:-1]) / max(float(state[:-1].sum()), 1e-30)
+        else:
+            met, usual = float(self._at_work[1:] @ each[:-1]) / float(self._at_work.sum()), stalls
+        reduced: float = min(1.0, met / max(usual, 1e-30)) ** ((0.5 if server.chunks else 1.0) / server.burst**0.5)
+        return reduced
 
     @cached_property
     def _entered(self) -> tuple[Any, Any, Any]:
@@ -563,9 +587,7 @@ class LoadedServer:
         """
         chain, server = self.chain, self.server
         assert chain is not None
-        steps = server.step if not (server.chunks or server.apart) else self._steps
-        state = chain.in_flight[1:] * np.arange(1, chain.capacity + 1) / steps[1:]
-        state = np.append(0.0, state)
+        state = self._at_work
         met = equal_shares(state, QUANTILES)
         waits = self._prefilled.quantiles(QUANTILES)
         # what waits for a place is let in alone: nothing that came meanwhile stops its first step
@@ -576,6 +598,14 @@ class LoadedServer:
     @cached_property
     def _steps(self) -> Any:
         return self.server.prolonged(self.rate)
+
+    @property
+    def _at_work(self) -> Any:
+        """Probability of each number that decode, times how many of them leave in a time."""
+        chain, server = self.chain, self.server
+        assert chain is not None
+        steps = self._steps if server.chunks or server.apart else server.step
+        return np.append(0.0, chain.in_flight[1:] * np.arange(1, chain.capacity + 1) / steps[1:])
 
     def _stalled_whole(self, lengths: Any, decoding: Any, waits: Any, met: Any) -> Any:
         """Seconds that prompts stop a request for, at equal shares: busy periods of prefill.
@@ -666,7 +696,7 @@ class LoadedServer:
 
         def queue(n: int, rest: Mixture | None) -> SingleServerQueue:
             times = Mixture(server.service[n] * work, shares)
-            return SingleServerQueue(self.rate, times, rest, server.arrival_variation)
+            return SingleServerQueue(self.rate, times, rest, server.arrival_variation, server.most)
 
         if self.chain is None:
             return [(1.0, queue(0, None))]
@@ -680,10 +710,10 @@ class LoadedServer:
 
     @property
     def _step_at_work(self) -> Mixture:
-        """What is left of the step that a request meets."""
+        """What is left of the step that a request meets; a place that is waited for is free at the end of one."""
         assert self.chain is not None
-        state = self.chain.in_flight
-        return Mixture(np.where(np.arange(len(state)) > 0, self.server.step, 0.0), state, uniform=True)
+        step = np.concatenate([[0.0], self.server.step[1:-1], [0.0]])
+        return Mixture(step, self.chain.in_flight, uniform=True)
 
     @kept
     def first_token(self) -> TimeDistribution:
@@ -733,7 +763,13 @@ class LoadedServer:
         if self.chain is None:
             return 0.0, 0.0
         server, even = self.server, min(1.0, self.server.arrival_variation)
-        chance, wait = self.chain.waiting_probability, self.chain.mean_wait
+        chain, varies = self.chain, LENGTHS[server.lengths]
+        if server.chunks:  # a place is held while it is filled too, which takes as long for all prompts
+            n = np.arange(1, server.most + 1)
+            rates = server.rates(n)
+            chain = BirthDeathChain.of(self.rate, rates, None, server._groups(), server.arrival_variation)
+            varies *= min(1.0, float(server.decode_steps * server.step[-1] * rates[-1] / server.most)) ** 2
+        chance, wait = chain.waiting_probability, chain.mean_wait
         if even < 1 and not (server.chunks or server.apart):
             # the chain of even arrivals takes the stops as spread evenly: the less so, the less even they are
             other, part = replace(server, arrival_variation=1.0).chain(self.rate), even**2
@@ -742,7 +778,7 @@ class LoadedServer:
         if chance < 1e-12:
             return 0.0, 0.0
         # arrivals are in the chain, as are lengths that are geometric
-        return chance, wait / chance * (LENGTHS[server.lengths] + even) / (1 + even)
+        return chance, wait / chance * (varies + even) / (1 + even)
 
     @cached_property
     def time_to_first_token(self) -> LatencyUnderLoad:

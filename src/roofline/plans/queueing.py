@@ -216,6 +216,17 @@ class BirthDeathChain:
         return float((partial[kept] ** 2 / flow[kept]).sum() / variance)
 
 
+def erlang_b(most: int, load: float) -> Any:
+    """Probability that all of n places are taken, n from 0 to ``most``, where requests that find none are lost.
+
+    >>> erlang_b(2, 1.0)
+    array([1. , 0.5, 0.2])
+    """
+    number = np.arange(1, most + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log(load / number))])
+    return np.exp(logs - np.logaddexp.accumulate(logs))
+
+
 #: The most phases that a time between arrivals is the sum of.
 PHASES = 16
 
@@ -425,13 +436,15 @@ class SingleServerQueue:
     Where the other work goes on as long as no request waits, the rest is the residual of one piece of it (a vacation).
 
     ``arrival_variation`` is the squared coefficient of variation of the times between arrivals: 1 for Poisson; others
-    have a gamma distribution, for which the wait is that of :func:`wait_between_gamma`.
+    have a gamma distribution, for which the wait is that of :func:`wait_between_gamma`. Of ``places`` in the queue and
+    at the server one finds all but one taken at most: of the geometric number of residual services so many are left.
     """
 
     rate: float
     service: Mixture
     rest: Mixture | None = None
     arrival_variation: float = 1.0
+    places: float = np.inf
 
     @property
     def utilisation(self) -> float:
@@ -462,7 +475,7 @@ class SingleServerQueue:
         busy = self.utilisation
         if busy >= 1:
             return float("inf")
-        if self.arrival_variation != 1:
+        if self.arrival_variation != 1 or busy**self.places > 1e-12:
             return self.wait().mean
         wait = self.rate * self.service.second_moment / (2 * (1 - busy))
         return wait if self.rest is None else wait + self.rest.mean
@@ -483,15 +496,15 @@ class SingleServerQueue:
 
         The transform of the queue's part is (1 − ρ) / (1 − ρ·R(z)), R of a residual service.
         """
-        full = 1 - 1e-9
-        busy = min(self.utilisation, full)
+        most = 1 - 1e-9
+        busy = min(self.utilisation, most)
         step = (self.horizon() if span is None else span) / points
         size = 2 * points
 
         def transform(time: Mixture, unit: float = step) -> Any:
             return np.fft.rfft(time.lattice(unit, points), size)
 
-        if self.arrival_variation == 1 or busy == full:
+        if self.arrival_variation == 1 or busy == most:
             found = (1 - busy) / (1 - busy * transform(self.service.residual))
         else:
             served_in, often = self.service.lattice(step, points), self.rate * step
@@ -501,6 +514,8 @@ class SingleServerQueue:
             else:  # near the largest rate the lattice itself varies by more: waits are as Kingman's bound has them
                 stretched = step / max(self.burstiness, 1e-3)
                 found = (1 - busy) / (1 - busy * transform(self.service.residual, stretched))
+        if (full := busy**self.places) > 1e-12:
+            found = found * (1 - (busy * transform(self.service.residual)) ** self.places) / (1 - full)
         if self.rest is not None:
             found = found * transform(self.rest)
         if served:

@@ -468,7 +468,7 @@ class Search:
                     found["beaten"] += len(counts) * times.most
                     continue
                 server = times.server(chunk)
-                rates = server.largest_rates(np.arange(1, server.most + 1))
+                rates = server.rates(np.arange(1, server.most + 1))
                 slow = self.asked.load.rate / counts[:, None] >= rates[None, :]
                 dear = np.broadcast_to((cost > limit)[:, None], slow.shape)
                 found["rate"] += int(slow.sum())
