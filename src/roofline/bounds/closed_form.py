@@ -309,7 +309,7 @@ class Formula(Answer):
         """It with the number that is tried put in, and the terms of what takes longest at the point."""
         if not self.tried and not self.slowest:
             return self
-        parts = {term.resource: term.parts for term in self.terms}
+        parts: Mapping[str, tuple[TermPart, ...]] = {term.resource: term.parts for term in self.terms}
         if all(name in self.point for name in self.letters):
             times = values_at(
                 {str(n): time for n, (time, _) in enumerate(self.slowest)}, self._at_point(), self.definitions
