@@ -7,7 +7,7 @@ import pytest
 from benchmarks.estimates.shared_constants import fit_family
 
 from roofline import bound
-from roofline.estimates.attention import BEYOND, EVERY_KEY
+from roofline.estimates.attention import BEYOND, EVERY_KEY, WINDOW_APART
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.contraction import LEAST_SPLIT, SMALL_WHOLE, STATED_TILES
 from roofline.estimates.estimator import Estimator, KernelRun, kernels_of
@@ -57,6 +57,22 @@ def test_a_kernel_that_works_through_every_key_takes_as_long_with_a_window() -> 
     sides = [", ".join(f"bf16[64, {tokens}, {heads}, 64]" for heads in (64, 8, 8)) for tokens in (128, 129)]
     found = [bound(f"attention({one}, causal, window=128)", on="b60", estimate=True).estimate for one in sides]
     assert found[0] < found[1] < 4 * found[0]  # two tiles, of one block and of two
+
+
+def test_flash_attention_2_reads_keys_for_each_head_anew_under_a_window() -> None:
+    """Its decode of many sequences under a window on L40S takes 264 µs, where 47 were expected of shared keys."""
+    model = KERNELS["decode_attention"]
+    shapes = {"batch": 128.0, "heads": 64.0, "kv_heads": 4.0, "head_size": 64.0, "length": 4096.0, "window": 128.0}
+    apart = model.times(shapes, A100, model.defaults(), WINDOW_APART)
+    assert apart > 4 * model.times(shapes, A100, model.defaults(), "")
+    own = shapes | {"kv_heads": 64.0}  # reads from memory apart
+    assert apart == pytest.approx(model.times(own, A100, model.defaults(), "whole"), rel=0.2)
+    no_window = shapes | {"window": 0.0}
+    assert model.times(no_window, A100, model.defaults(), WINDOW_APART) == model.times(
+        no_window, A100, model.defaults(), ""
+    )
+    found = {(one.chip, one.library) for one in shipped("decode_attention") if one.policy == WINDOW_APART}
+    assert found == {("l40s", "vllm"), ("rtx-pro-6000", "vllm")}
 
 
 def test_one_tile_takes_as_long_for_one_row_as_for_all_of_its_rows() -> None:

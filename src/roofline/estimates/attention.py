@@ -16,7 +16,8 @@ Without a mask, as in encoders of images, kernels have constants of their own.
 
 Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
 
-    pieces  = min(cores · occupancy / (batch · kv heads), length / chunk), at least 1; 1 by the policy ``whole``
+    pieces  = min(cores · occupancy / (batch · kv heads), length / chunk), at least 1; 1 by the policy ``whole``, or by
+              ``heads apart under a window``, where each query head then reads its keys by itself
     core    = bytes of a piece / core_rate + blocks · block_time + start_time
     T       = ((waves · core)^p + memory^p)^(1/p) + combine · log2(1 + pieces), slowed, + launch
 
@@ -53,8 +54,10 @@ PREFILL_POLICIES = (
     *(*_SIZES, f"128x128 {FROM_HOST}"),
     *(*(f"{size} {EVERY_KEY}" for size in _SIZES), f"128x128 {EVERY_KEY} {FROM_HOST}"),
 )
-#: Whether a decode kernel cuts sequences into pieces. FlashAttention-2 does not where every head has keys of its own.
-DECODE_POLICIES = ("", "whole", FROM_HOST)
+#: Whether a decode kernel cuts sequences into pieces. FlashAttention-2 does not where heads have keys of their own, nor
+#: under a window, where it reads keys for each query head anew (``seqlenq_ngroups_swapped`` in its flash_api.cpp).
+WINDOW_APART = "heads apart under a window"
+DECODE_POLICIES = ("", "whole", FROM_HOST, WINDOW_APART)
 #: Keys that a decode kernel reads at a time, and query heads that share them in one product.
 DECODE_BLOCK, DECODE_GROUP = 64, 16
 #: Most rows, of heads that share keys and of tokens, for which a decode kernel runs: those of one tile.
@@ -226,17 +229,19 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
         shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, window=0, queries=1, kv_bytes=2
     )
     length = np.where(window > 0, np.minimum(length, window), length)
-    sequences, slots = batch * kv_heads, chip.cores * c["occupancy"]
+    apart = (window > 0) & (policy == WINDOW_APART)
+    taken, slots = np.where(apart, heads, kv_heads), chip.cores * c["occupancy"]
+    sequences = batch * taken
     pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
-    pieces = np.ones_like(pieces) if policy == "whole" else pieces
-    groups = np.maximum(1, np.ceil(queries * heads / kv_heads / DECODE_GROUP))
+    pieces = np.where(apart | (policy == "whole"), 1.0, pieces)
+    groups = np.maximum(1, np.ceil(queries * heads / taken / DECODE_GROUP))
     blocks = whole(length / pieces / DECODE_BLOCK) * groups
     row = 2 * size * kv_bytes
     core = length / pieces * row / c["core_rate"] + c["block_time"] * blocks + c["start_time"]
     load = sequences * pieces / slots
     quantised = c["wave_quantisation"]
     waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core
-    moved = sequences * length * row + 4 * batch * heads * size * queries
+    moved = batch * kv_heads * length * row + 4 * batch * heads * size * queries
     return _joined(pieces, waves, moved, shapes, chip, c, policy)
 
 
