@@ -19,6 +19,7 @@ import torch
 from torch._decomp import global_decomposition_table
 from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._pytree import tree_leaves
 from torch.utils._sympy import functions as theirs
 
 from roofline.errors import SizeError
@@ -167,9 +168,13 @@ class OpenElements:
 
     def of(self, tensor: Any) -> Elements | None:
         """The elements of a tensor, None where they are not known."""
-        if not self._held or tensor.layout != torch.strided:
-            return None
-        return self._held.get(tensor.untyped_storage()._cdata, {}).get(self._view(tensor), (None, None))[1]
+        views = self._views(tensor)
+        return views[self._view(tensor)][1] if views and self._view(tensor) in views else None
+
+    def _views(self, tensor: Any) -> dict[Any, tuple[Any, Elements]]:
+        """What is known of views of the storage of a tensor."""
+        is_held = bool(self._held) and tensor.layout == torch.strided
+        return self._held.get(tensor.untyped_storage()._cdata, {}) if is_held else {}
 
     def _view(self, tensor: Any) -> Any:
         """What tells views of one storage apart."""
@@ -181,14 +186,16 @@ class OpenElements:
     ) -> None:
         """Note what an operation makes of its arguments; ``known`` gives a tensor whose values are, or None."""
         rule, found = _ELEMENTS.get(name), None
-        if rule is not None and isinstance(result, torch.Tensor) and result.layout == torch.strided:
+        tensors = [each for each in tree_leaves(given) if isinstance(each, torch.Tensor)] if rule else []
+        is_open = isinstance(result, torch.Tensor) and result.is_meta and result.layout == torch.strided
+        if rule is not None and is_open and all(self._views(each) or known(each) is not None for each in tensors):
             args = {word: self._argument(value, known) for word, value in given.items()}
             args["from_end"] = (hinted_size(given.get("start", given.get("index"))) or 0) < 0
             if not any(_UNKNOWN in (value, *(value if isinstance(value, list) else ())) for value in args.values()):
                 found = rule(_Made(args, tuple(map(self._plain, result.shape)), result.dtype))
         for tensor in written:  # other views of what is written into are not known any more
-            if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
-                self._held.pop(tensor.untyped_storage()._cdata, None)
+            if isinstance(tensor, torch.Tensor) and self._views(tensor):
+                del self._held[tensor.untyped_storage()._cdata]
         if found is not None:
             views = self._held.setdefault(result.untyped_storage()._cdata, {})
             views[self._view(result)] = (result, found)
