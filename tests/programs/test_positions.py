@@ -42,7 +42,7 @@ def _mask(rng, function, rows, columns, depth):
     ]))  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", some(range(120), 17))
+@pytest.mark.parametrize("seed", some(range(120), 31))
 def test_pairs_of_a_random_mask_by_counting(seed):
     depth, shift = seed % 3, random.Random(seed).choice([0, 2, T - S])
     rows, columns = Elements((S, 1), place(-2) + shift), Elements((T,), place(-1))
@@ -57,10 +57,10 @@ def test_pairs_of_a_random_mask_by_counting(seed):
 
 def test_most_masks_are_read():
     read = 0
-    for seed in range(20):
+    for seed in range(10):
         rows, columns = Elements((S, 1), place(-2)), Elements((T,), place(-1))
         read += _mask(random.Random(seed), worked_out, rows, columns, 1) is not None
-    assert read >= 18
+    assert read >= 9
 
 
 @pytest.mark.parametrize("low", [-20, -2, 0, 3])
@@ -151,7 +151,7 @@ MASKS = [causal, behind_a_cache, window, by_vmap, prefix, sinks, documents, chun
          padding, first_keys]  # fmt: skip
 
 
-@pytest.mark.parametrize("mask", some(MASKS, 5))
+@pytest.mark.parametrize("mask", some(MASKS, 7, 3))
 @pytest.mark.parametrize("keys", ["S", "T"])
 def test_torch_counts_the_pairs_of_a_mask_of_an_open_size(mask, keys):
     def program(q, k, v):
