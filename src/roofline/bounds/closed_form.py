@@ -310,11 +310,10 @@ class Formula(Answer):
         if not self.tried and not self.slowest:
             return self
         parts: Mapping[str, tuple[TermPart, ...]] = {term.resource: term.parts for term in self.terms}
-        if all(name in self.point for name in self.letters):
-            times = values_at(
-                {str(n): time for n, (time, _) in enumerate(self.slowest)}, self._at_point(), self.definitions
-            )
-            parts = self.slowest[int(max(times, key=lambda n: times[n]))][1] if times else parts
+        if self.slowest and all(name in self.point for name in self.letters):
+            each = {str(number): time for number, (time, _) in enumerate(self.slowest)}
+            busy = values_at(each, self._at_point(), self.definitions)
+            parts = self.slowest[int(max(busy, key=lambda number: busy[number]))][1]
         known = {self.letters[name]: sympy.Integer(self.point[name]) for name in self.tried}
         times, terms = self.in_letters(), []
         for name in {**parts, **times}:
