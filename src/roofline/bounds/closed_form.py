@@ -503,8 +503,10 @@ class Formula(Answer):
 
     def _crossing_near(self, size: str, one: str, other: str, value: int) -> Any:
         """The crossing of two times by cases, of which those are taken that hold at a value of the size."""
-        at, x = self._known | self._rates | {self.letters[size]: value}, self.letters[size]
-        written = {term.resource: term.written for term in self.terms}
+        x, written = self.letters[size], {term.resource: term.written for term in self.terms}
+        at = self._known | self._rates | {x: value}
+        if not (written[one] + written[other]).free_symbols <= at.keys():
+            return None
         for root in roots_of(case_at(written[one], at), case_at(written[other], at), x) or ():
             here = {**at, x: root.subs(at)}
             times = [float(written[name].subs(here)) for name in (one, other) if here[x].is_real]
