@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline
+from roofline.bounds.memory import traffic
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
 from roofline.models import budget, load, prefill
@@ -511,6 +512,19 @@ def test_each_step_of_a_list_takes_the_microbatches_that_it_takes_alone() -> Non
     assert none.microbatches == 1
     assert not none.fits.any()
     assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536).microbatches == 1
+
+
+@pytest.mark.parametrize(("master", "each"), [("fp32", 12 + 2 + 12 + 2), ("none", 8 + 2 + 2 + 8 + 2)])
+def test_an_optimizer_reads_the_gradients_that_a_floor_does_not_move_again(master: str, each: int) -> None:
+    """Moments in fp32, and a copy in fp32 or the weights; the gradients and the new weights in bf16."""
+    asked: dict[str, Any] = {**H100, "weights": "bf16", "gradients": "bf16", "master": master}
+    found = train(load(TINY["llama"], name="llama"), **asked)
+    [update] = [each.op for each in found.bound.ops if each.op.where == "optimizer"]
+    moved = {policy: traffic([update], policy)[0].total("bytes") for policy in ("each-op", "fused", "minimal")}
+    floor = each - 2 - (2 if master == "none" else 0)
+    assert moved == {
+        policy: found.model.parameters * size for policy, size in zip(moved, (each, each, floor), strict=True)
+    }
 
 
 def test_a_table_takes_several_numbers_of_microbatches(capsys: pytest.CaptureFixture[str]) -> None:

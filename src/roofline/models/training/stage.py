@@ -68,10 +68,11 @@ class Optimizer(NamedTuple):
     flops: int
 
 
-#: Decayed weights included, which is AdamW. Adam: Kingma and Ba, arXiv:1412.6980; Lion: arXiv:2302.06675.
+#: Decayed weights included, which is AdamW: m += (1 − β₁)(g − m), v = β₂v + (1 − β₂)g², p = (1 − λ)p − α·m/(√v + ε).
+#: Adam: Kingma and Ba, arXiv:1412.6980, section 2; Lion: arXiv:2302.06675.
 OPTIMIZERS: Mapping[str, Optimizer] = {
-    "adam": Optimizer(2, 16),
-    "adamw": Optimizer(2, 16),
+    "adam": Optimizer(2, 13),
+    "adamw": Optimizer(2, 13),
     "lion": Optimizer(1, 9),
     "momentum": Optimizer(1, 6),
     "sgd": Optimizer(0, 4),
@@ -644,10 +645,17 @@ def _priced(
 
 
 def _update(plan: StepPlan, count: Size, held: Size) -> Op:
-    """The optimizer's step on the parameters a chip looks after: everything it holds of them is read and written."""
-    state = Tensor("optimizer states", (held,), "int8", "state")
-    written = Tensor("new weights", (count,), plan.formats.weights, "weight")
-    moved = (state,) if held else ()
-    new = (written, replace(state, ident="new optimizer states")) if moved else (written,)
-    work = Work.flops("vector", "fp32", optimizer_named(plan.formats.optimizer).flops * count)
-    return Op("optimizer", "elementwise", work, moved, new, {"elements": count}, where="optimizer", phase="optimizer")
+    """The optimizer's step on the parameters a chip looks after: everything it holds of them is read and written.
+
+    It reads their gradients, and the weights where it has no copy of its own: both moved before, so a floor counts
+    neither again.
+    """
+    formats = plan.formats
+    written = Tensor("new weights", (count,), formats.weights, "weight")
+    gradients = Tensor("gradients", (count,), formats.gradients, "gradient", needed=0)
+    state = [Tensor("optimizer states", (held,), "int8", "state")] if held else []
+    weights = [] if formats.second_copy else [replace(written, ident="weights", needed=0)]
+    new = (written, *(replace(tensor, ident="new optimizer states") for tensor in state))
+    work, reads = Work.flops("vector", "fp32", optimizer_named(formats.optimizer).flops * count), (*state, gradients)
+    facts = {"dims": {"elements": count}, "where": "optimizer", "phase": "optimizer"}
+    return Op("optimizer", "elementwise", work, (*reads, *weights), new, **facts)
