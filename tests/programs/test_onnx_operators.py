@@ -288,14 +288,22 @@ def test_results_that_no_operator_writes_are_written():
     assert trace(kept, frontend="onnx").bytes() == 2 * 8 * 16 * 4
 
 
-@pytest.mark.parametrize(("kind", "states", "each"), [("Adam", 4, 17), ("Adagrad", 3, 7), ("Momentum", 3, 4)])
-def test_optimizers_cost_what_they_do_in_torch(kind, states, each):
+#: Attributes of an optimizer, its tensors for each parameter, and its FLOPs by the formulas of its page at onnx.ai.
+STEPS = [
+    ("Adam", 4, 12, {}), ("Adam", 4, 14, {"norm_coefficient": 0.1}), ("Adam", 4, 13, {"norm_coefficient_post": 0.1}),
+    ("Adagrad", 3, 7, {}), ("Momentum", 3, 5, {"beta": 0.9, "mode": "standard"}),
+    ("Momentum", 3, 4, {"beta": 1.0, "mode": "standard"}), ("Momentum", 3, 6, {"beta": 1.0, "mode": "nesterov"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "states", "each", "attributes"), STEPS)
+def test_optimizers_cost_what_they_do_in_torch(kind, states, each, attributes):
     names = ["R", "T", *(f"s{i}" for i in range(states))]
     outs = [f"y{i}" for i in range(states - 1)]
     given = [value("R"), value("T", dtype=INT), *(value(name, 8, 16) for name in names[2:])]
     given[0].type.tensor_type.shape.SetInParent()
     given[1].type.tensor_type.shape.SetInParent()
-    attributes = {"alpha": 0.9, "beta": 0.9, "mode": "standard", "norm_coefficient": 0.0} if kind == "Momentum" else {}
+    attributes = {"alpha": 0.9, "norm_coefficient": 0.0} | attributes if kind == "Momentum" else attributes
     node = helper.make_node(kind, names, outs, domain="ai.onnx.preview.training", **attributes)
     program = model([node], given, [value(name, 8, 16) for name in outs])
     program.opset_import.add(domain="ai.onnx.preview.training", version=1)

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from roofline.errors import InputError  # noqa: E402
+from roofline.models.training.stage import OPTIMIZERS as STEPS  # noqa: E402
 from roofline.programs import trace  # noqa: E402
 
 SIZE = 100 * 100
@@ -36,6 +37,22 @@ def test_a_scaled_sum_is_a_product_and_a_sum():
     """SGD with momentum: b = 0.9·b + g, w += −0.1·b, however it is run."""
     for options in ({}, {"foreach": True}, {"fused": True}):
         assert _step("SGD", **options).flops("all") == pytest.approx(4 * SIZE, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "decay"), [("SGD", 4, 2), ("Adam", 12, 2), ("AdamW", 12, 1), ("Adagrad", 7, 2)]
+)
+def test_a_step_in_one_kernel_costs_no_more_than_one_operation_by_operation(name, plain, decay):
+    """Adam folds its two divisions by numbers into the rate; decayed weights cost what they do apart."""
+    for given, flops in ((0.0, plain), (0.1, plain + decay)):
+        step = _step(name, fused=True, weight_decay=given)
+        assert step.flops("all") == pytest.approx(flops * SIZE, abs=4)
+        assert step.flops("all") <= _step(name, foreach=False, weight_decay=given).flops("all")
+
+
+def test_training_pays_the_step_of_the_kernel():
+    """With decayed weights, as AdamW has them."""
+    assert STEPS["adamw"].flops == STEPS["adam"].flops == 12 + 1
 
 
 @pytest.mark.parametrize("name", ["Rprop", "Adamax", "NAdam", "RAdam", "Adadelta", "ASGD", "RMSprop"])

@@ -939,10 +939,13 @@ def top(call: Call) -> Priced:
 def optimizer_step(call: Call) -> Priced:
     """A step over all parameters: R, T, then the parameters, their gradients, and the states of each.
 
-    A norm coefficient adds norm·x to each gradient.
+    A norm coefficient adds norm·x to each gradient, one behind it scales what comes out.
     """
     kernel = {"Adam": "_fused_adam", "Adagrad": "_fused_adagrad", "Momentum": "_fused_sgd"}[call.name]
-    flops, roots, _ = OPTIMIZERS[kernel]
+    flops, roots, more, _ = OPTIMIZERS[kernel]
     parameters = call.writes[: exact_div(len(call.operands) - 2, 4 if call.name == "Adam" else 3)]
-    flops += 2 * sum(bool(call.get(word)) for word in ("norm_coefficient", "norm_coefficient_post"))
-    return call.for_each("elementwise", sum(tensor.elements for tensor in parameters), flops + roots, roots)
+    flops += 2 * bool(call.get("norm_coefficient")) + bool(call.get("norm_coefficient_post"))
+    if call.name == "Momentum":
+        is_nesterov, is_damped = call.get("mode") == "nesterov", call.get("beta") != 1
+        flops += more["momentum"] + is_damped * more["dampening"] + is_nesterov * more["nesterov"]
+    return call.for_each("elementwise", sum(tensor.elements for tensor in parameters), flops, roots)

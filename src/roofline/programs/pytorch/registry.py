@@ -294,15 +294,19 @@ STATED_FORMULAS: dict[str, tuple[int, int, str]] = {
     "native_dropout_backward": (2, 0, "g·mask·scale"),
 }
 
-#: FLOPs and roots a parameter of a whole optimizer step in one kernel.
-OPTIMIZERS: dict[str, tuple[int, int, str]] = {
-    **dict.fromkeys(
-        ("_fused_adam", "_fused_adamw"),
-        (16, 1, "m = m + (1 − β₁)(g − m), v = β₂v + (1 − β₂)g², p −= lr·(λp) + lr·m/(√v/c + ε)"),
+#: FLOPs a parameter of a whole optimizer step in one kernel, roots among them, and those that its options add.
+OPTIMIZERS: dict[str, tuple[int, int, dict[str, int], str]] = {
+    "_fused_adam": (
+        12, 1, {"weight_decay": 2, "amsgrad": 1},
+        "g += λp; m += (1 − β₁)(g − m), v = β₂v + (1 − β₂)g², p −= α·m/(√v + ε)",
     ),
-    "_fused_sgd": (4, 0, "v = μv + g, p −= lr·v"),
-    "_fused_adagrad": (6, 1, "s = s + g², p −= lr·g/(√s + ε)"),
-}
+    "_fused_adamw": (12, 1, {"weight_decay": 1, "amsgrad": 1}, "the same, and p = (1 − lr·λ)p"),
+    "_fused_sgd": (
+        2, 0, {"weight_decay": 2, "momentum": 2, "dampening": 1, "nesterov": 2},
+        "g += λp; v = μv + (1 − d)g; p −= lr·v, or lr·(g + μv)",
+    ),
+    "_fused_adagrad": (7, 1, {"weight_decay": 2}, "g += λp; s = s + g², p −= lr·g/(√s + ε)"),
+}  # fmt: skip
 
 #: Functions of :data:`~roofline.ops.reduction.PER_RESULT` by PyTorch's name.
 REDUCTIONS = {

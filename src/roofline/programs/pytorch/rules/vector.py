@@ -124,7 +124,8 @@ def fused_optimizer(call: Call) -> Priced:
 
     Gradients are written only where they are unscaled.
     """
-    each, roots, _ = registry.OPTIMIZERS[call.name]
+    each, roots, more, _ = registry.OPTIMIZERS[call.name]
+    each += sum(flops for option, flops in more.items() if call.get(option))
     writes = call.writes
     if call.operand("grad_scale") is None:
         gradients = {tensor.base.partition(".")[0] for tensor in call.read(*call.tensors(1))}
