@@ -95,6 +95,7 @@ def test_gradients_norms_and_poolings_have_rules(name, dims, values, flops, move
         ("matmul", [[3], [2, 3, 4]], []),
         ("convolution", [[1, 3, 8, 8], [4, 5, 3, 3], *[[]] * 7],
          ["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]),
+        ("conv2d", [[1, 4, 8, 8], [4, 4, 3, 3], *[[]] * 5], ["", "", "", "[1, 1]", "'same'", "[1, 1]", "1"]),
         ("upsample_nearest2d", [X, [], []], ["", "[-1, 4]"]),
         ("cat", [[], []], []),
         ("mm", [[], []], []),

@@ -108,8 +108,8 @@ def convolution_places(
 
 
 def _each(value: Any, spatial: int) -> tuple[int, ...]:
-    """A value for each spatial dimension; ``padding="same"`` is a word that says nothing of the FLOPs."""
-    values = (value,) if isinstance(value, int) else (0,) if isinstance(value, str) else tuple(value)
+    """A value for each spatial dimension; PyTorch calls a convolution of ``padding="same"`` again with numbers."""
+    values = (value,) if isinstance(value, int) else tuple(value)
     return values * spatial if len(values) == 1 else values
 
 
