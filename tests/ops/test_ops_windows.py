@@ -17,7 +17,8 @@ from roofline import bound, formula
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
-from roofline.ops.convolution import MOST_TAPS, Window, convolve, valid_taps, windows
+from roofline.ops.convolution import MOST_TAPS, Reach, Window, convolve, valid_taps, windows
+from roofline.ops.pooling import pool
 from roofline.sizes import symbol
 from roofline.work import Op, Tensor
 
@@ -152,6 +153,13 @@ def test_pooling(dims: list, B: int, C: int) -> None:
     counted = op.work.total("flops", "vector")
     assert counted <= B * C * least
     assert any(pad) or counted == B * C * least
+
+
+def test_windows_in_the_padding_alone_take_no_comparison() -> None:
+    """Three rows of three, each under 13 windows of a row, ten of which meet padding alone."""
+    x, y = Tensor("x", (3, 3), "fp32"), Tensor("y", (13, 1), "fp32")
+    op = pool("pool", [x], [y], results=13, window=3, places=[Reach(3, 13, 1, 1, 5), Reach(3, 1, 3)])
+    assert op.work.total("flops") == 9 - 3
 
 
 def _written(sizes: tuple[int, ...]) -> str:
