@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from roofline.frozen import NamedTuple
 from roofline.ops.basic import arithmetic
-from roofline.sizes import Size, minimum
+from roofline.sizes import Size, exact_div, maximum, minimum
 from roofline.work import Op, Tensor, Work
 
 
@@ -119,19 +119,21 @@ def linear_recurrence(
 
         matrix FLOPs = 2·products·tokens·heads·key·value        2 products: write and read the state; a delta net
                                                                 reads it once more to correct it
-        vector FLOPs = states read + tokens·heads·min(key, value)           the decay, in fp32
+        vector FLOPs = begun + tokens·heads·min(key, value) − left/max(key, value)          the decay, in fp32
 
-    A chunk of tokens lets a state decay once, and of each of its tokens the key or the value, whichever is shorter;
-    the fewest are those of one chunk. Source: Yang et al., arXiv:2312.06635, its chunkwise form.
+    ``begun`` and ``left`` are the elements of the states that are read and written. A chunk of tokens lets a state decay
+    once, and of each of its tokens but the last the key or the value, whichever is shorter; the fewest are those of one
+    chunk. Source: Yang et al., arXiv:2312.06635, its chunkwise form.
 
     >>> x, kept = Tensor("x", (64, 256), "bf16"), Tensor("s", (2, 4, 64, 64), "fp32", "state")
     >>> sizes = {"tokens": 64, "heads": 4, "key": 64, "value": 64, "products": 2}
     >>> [linear_recurrence("", read, [x, kept], **sizes).work.total("flops", "vector") for read in ([x], [x, kept])]
-    [16384, 49152]
+    [15872, 48640]
     """
     work = Work.flops("matrix", compute or arithmetic(reads[:1]), 2 * products * tokens * heads * key * value)
-    begun = sum(tensor.traffic_elements for tensor in reads if tensor.role == "state")
-    work += Work.flops("vector", "fp32", begun + tokens * heads * minimum(key, value))
+    begun, left = (sum(t.traffic_elements for t in moved if t.role == "state") for moved in (reads, writes))
+    decayed = tokens * heads * minimum(key, value) - exact_div(left, maximum(key, value))
+    work += Work.flops("vector", "fp32", begun + decayed)
     dims = {"heads": heads, "head_size": key, "v_head_size": value, "tokens": tokens}
     return Op(name, "recurrence", work, tuple(reads), tuple(writes), dims)
 
