@@ -39,6 +39,8 @@ def _mask(rng, function, rows, columns, depth):
         ("equal", *chunks), ("greater_equal", *chunks), ("not_equal", *chunks),
         ("less", function("absolute", function("subtract", rows, columns)), width),
         ("less", columns, function("multiply", function("add", chunks[0], 1), width)),
+        ("equal", *(function("floor_divide", function("subtract", each, 2), width) for each in (rows, columns))),
+        ("less_equal", function("absolute", function("subtract", *chunks)), 1),
     ]))  # fmt: skip
 
 

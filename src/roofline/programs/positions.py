@@ -15,7 +15,7 @@ S*(S + 1)/2
 >>> worked_out("equal", *chunks).visible().pairs(20, 20)                              # two squares of 8, one of 4
 144
 
-A mask is an "or" of parts, each an "and" of conditions: a formula is 0 or more, or two places lie in one chunk.
+A mask is an "or" of parts, each an "and" of conditions: a formula of a row and a column is 0 or more.
 Of a front end's operations those that work element by element have a function here, by numpy's name; those that move
 elements say at which places of their operand they find them (:meth:`Elements.moved`).
 """
@@ -57,35 +57,14 @@ def _axes_in(form: Any) -> dict[int, Any]:
     return {int(each.name[1:]): each for each in form.free_symbols if each.name.startswith("x-")}
 
 
-class PlaceCondition(NamedTuple):
-    """``form`` is 0 or more; of a ``chunk`` that ``form`` and ``other`` lie in one, or do not."""
-
-    form: Any
-    other: Any = None
-    chunk: Any = None
-    holds: bool = True
-
-    def negated(self) -> PlaceCondition:
-        """What holds where it does not."""
-        return PlaceCondition(-self.form - 1) if self.chunk is None else self._replace(holds=not self.holds)
-
-    def moved(self, at: Mapping[Any, Any]) -> Parts:
-        """The same where places stand elsewhere."""
-        if self.chunk is None:
-            return _at_least(self.form.xreplace(at))
-        ends = (sympy.floor(each.xreplace(at) / self.chunk) for each in (self.form, self.other))
-        found = _equal(*ends)
-        return found if self.holds else _negated(found)
-
-
-#: An "or" of parts, each an "and" of conditions.
-Parts: TypeAlias = "frozenset[frozenset[PlaceCondition]]"
+#: An "or" of parts, each an "and" of conditions: formulas that are 0 or more.
+Parts: TypeAlias = "frozenset[frozenset[Any]]"
 EVERYWHERE: Parts = frozenset((frozenset(),))
 NOWHERE: Parts = frozenset()
 
 
 def _either(*masks: Parts) -> Parts:
-    found = frozenset[frozenset[PlaceCondition]]().union(*masks)
+    found = frozenset[frozenset[Any]]().union(*masks)
     found = frozenset(part for part in found if not any(other < part for other in found))
     if len(found) > _MOST_PARTS:
         raise _Unknown
@@ -93,103 +72,94 @@ def _either(*masks: Parts) -> Parts:
 
 
 def _both(*masks: Parts) -> Parts:
-    found = (frozenset[PlaceCondition]().union(*parts) for parts in every(*masks))
+    found = (frozenset[Any]().union(*parts) for parts in every(*masks))
     return _either(frozenset(part for part in map(_tight, found) if part is not None))
 
 
-def _tight(part: frozenset[PlaceCondition]) -> frozenset[PlaceCondition] | None:
+def _tight(part: frozenset[Any]) -> frozenset[Any] | None:
     """Conditions without those that follow from another; None where two cannot hold together."""
     left = set(part)
     for one, other in combinations(part, 2):
-        if one.chunk is not None or other.chunk is not None:
-            if one.negated() == other:
-                return None
-        elif (apart := one.form - other.form).is_number:
+        if (apart := one - other).is_number:
             left.discard(one if apart >= 0 else other)
-        elif (between := one.form + other.form).is_number and between < 0:
+        elif (between := one + other).is_number and between < 0:
             return None
     return frozenset(left)
 
 
 def _negated(mask: Parts) -> Parts:
-    return _both(*(frozenset(frozenset((each.negated(),)) for each in part) for part in mask))
+    return _both(*(frozenset(frozenset((-each - 1,)) for each in part) for part in mask))
+
+
+def _moved(part: Iterable[Any], names: Mapping[Any, Any]) -> Parts:
+    """Conditions where places stand elsewhere."""
+    return _both(*(_at_least(each.xreplace(names)) for each in part))
+
+
+class _Term(NamedTuple):
+    """``factor`` · ⌊(place + start)/chunk⌋."""
+
+    factor: Any
+    place: Any
+    start: Any
+    chunk: Any
+
+
+def _terms(form: Any) -> tuple[list[_Term], Any]:
+    """The places of a formula, and what is added to them."""
+    found, rest = [], form
+    for each in (*_axes_in(form).values(), *(each for each in form.atoms(sympy.floor) if _axes_in(each))):
+        factor = form.coeff(each)
+        if factor == 0:  # a place inside a floor
+            continue
+        inside, own = each.args[0] if each.args else each, [*_axes_in(each).values()]
+        chunk = 1 / inside.coeff(own[0]) if len(own) == 1 and inside.coeff(own[0]) != 0 else None
+        if not factor.is_Integer or chunk is None or not chunk.is_integer or not chunk.is_positive:
+            raise _Unknown
+        found.append(_Term(factor, own[0], sympy.floor(sympy.expand(chunk * inside) - own[0]), chunk))
+        rest = rest - factor * each
+    if _axes_in(rest) or any(_axes_in(each.start) for each in found):
+        raise _Unknown
+    return found, rest
 
 
 def _at_least(form: Any) -> Parts:
-    """Where a formula is 0 or more."""
+    """Where a formula is 0 or more, as one condition: ±x + n, x - y + n, or ±(⌊(x + a)/c⌋ - ⌊(y + b)/c⌋) + n."""
     form = sympy.expand(form)
-    axes, floors = _axes_in(form), [each for each in form.atoms(sympy.floor) if _axes_in(each)]
-    if not axes:
-        known = form.is_nonnegative
-        if known is None:
+    terms, rest = _terms(form)
+    if not terms:
+        if form.is_nonnegative is None:
             raise _Unknown
-        return EVERYWHERE if known else NOWHERE
-    if not floors:
-        return _one(PlaceCondition(_in_lowest_terms(form, [*axes.values()])))
-    factors = {each: form.coeff(each) for each in floors}
-    rest = form - sum(factor * each for each, factor in factors.items())
-    if len(floors) == 1:
-        ((each, factor),) = factors.items()
-        (inside, chunk), left = _divided(each), _axes_in(rest)
-        if not left:  # a chunk of one axis against a number
-            if abs(factor) != 1:
-                rest, factor = sympy.floor(rest / abs(factor)), sympy.sign(factor)
-            return _at_least(factor * inside + rest * chunk + (0 if factor == 1 else chunk - 1))
-        if len(left) == 1 and abs(factor) == chunk:  # c·⌊i/c⌋ against j
-            ((_, own),) = left.items()
-            if rest.coeff(own) == -sympy.sign(factor):
-                shift = chunk - 1 if factor.is_positive else 0
-                other = sympy.floor((own - factor / chunk * (rest + factor / chunk * own) + shift) / chunk)
-                return _at_least(factor / chunk * (each - other))
-    if len(floors) == len(axes) == 2 and {*factors.values()} == {1, -1} and not _axes_in(rest):
-        later, earlier = sorted(floors, key=lambda each: -factors[each])
-        (first, chunk), (second, other_chunk) = _divided(later), _divided(earlier)
-        if chunk == other_chunk and rest in (0, -1):
-            same, ahead = _in_one_chunk(first, second, chunk), _at_least(first - second)
-            return _either(ahead, _one(same)) if rest == 0 else _both(ahead, _one(same.negated()))
-    raise _Unknown
-
-
-def _in_one_chunk(first: Any, second: Any, chunk: Any) -> PlaceCondition:
-    row, column = sorted((first, second), key=lambda each: min(_axes_in(each)))
-    return PlaceCondition(row, column, chunk)
-
-
-def _one(condition: PlaceCondition) -> Parts:
-    return frozenset((frozenset((condition,)),))
-
-
-def _in_lowest_terms(form: Any, places: Sequence[Any]) -> Any:
-    """A formula that is 0 or more where another is, whose places stand in it once each."""
-    factors = [form.coeff(each) for each in places]
-    rest = form - sum(factor * each for factor, each in zip(factors, places, strict=True))
-    if len(places) > 2 or any(not factor.is_Integer for factor in factors) or len({*map(abs, factors)}) > 1:
+        return EVERYWHERE if form.is_nonnegative else NOWHERE
+    more, less = ([each for each in terms if (each.factor > 0) == is_more] for is_more in (True, False))
+    if len(more) > 1 or len(less) > 1 or len({each.place for each in terms}) < len(terms):
         raise _Unknown
-    if _axes_in(rest) or (len(places) == 2 and sum(factors) != 0):
+    if not less or not more:
+        ((factor, own, start, chunk),) = terms
+        steps = sympy.floor(rest / abs(factor)) * chunk
+        return _one(own + start + steps if more else steps + chunk - 1 - own - start)
+    (m, x, a, c), (n, y, b, d) = more[0], less[0]
+    if (m, c) == (-n, d):
+        rest = sympy.floor(rest / m)
+    elif (m, n) == (c, -d) and 1 in (c, d):  # c·⌊i/c⌋ against j
+        a, b, c = (a, c - 1 - sympy.floor(rest), c) if d == 1 else (sympy.floor(rest), b, d)
+        rest = 0
+    else:
         raise _Unknown
-    step = abs(factors[0])
-    found = sum(sympy.sign(factor) * each for factor, each in zip(factors, places, strict=True))
-    return found + sympy.floor(rest / step)
+    if c == 1:
+        return _one(x + a - y - b + rest)
+    if c.is_Integer:
+        (p, a), (q, b) = (start.as_coeff_Add() for start in (a, b))
+        a, b, rest = a + p % c, b + q % c, rest + p // c - q // c
+    return _one(sympy.floor((x + a) / c) - sympy.floor((y + b) / c) + rest)
 
 
-def _divided(quotient: Any) -> tuple[Any, Any]:
-    """The places inside ⌊(x + a)/c⌋, and c."""
-    inside = quotient.args[0]
-    ((_, own),) = _axes_in(inside).items() if len(_axes_in(inside)) == 1 else ((0, None),)
-    chunk = 1 / inside.coeff(own) if own is not None and inside.coeff(own) != 0 else None
-    if chunk is None or not chunk.is_integer or _axes_in(sympy.expand(chunk * inside) - own):
-        raise _Unknown
-    return sympy.expand(chunk * inside), chunk
+def _one(condition: Any) -> Parts:
+    return frozenset((frozenset((sympy.expand(condition),)),))
 
 
 def _equal(first: Any, second: Any) -> Parts:
     """Where two formulas are one number."""
-    if all(each.func is sympy.floor and _axes_in(each) for each in (first, second)):
-        (one, chunk), (other, other_chunk) = _divided(first), _divided(second)
-        if chunk == other_chunk and one.free_symbols != other.free_symbols:
-            return _one(_in_one_chunk(one, other, chunk))
-    if (first - second).is_number:
-        return EVERYWHERE if first == second else NOWHERE
     return _both(_at_least(first - second), _at_least(second - first))
 
 
@@ -201,8 +171,7 @@ class Visible(NamedTuple):
 
     def axes(self) -> list[int]:
         """The axes along which it differs, the first first."""
-        forms = [form for part in self.parts for each in part for form in (each.form, each.other) if form is not None]
-        return sorted({axis for form in forms for axis in _axes_in(form)})
+        return sorted({axis for part in self.parts for form in part for axis in _axes_in(form)})
 
     def negated(self) -> Visible | None:
         """What it hides; None where it is not told."""
@@ -233,21 +202,18 @@ class Visible(NamedTuple):
         try:
             for many in range(1, len(self.parts) + 1):
                 for chosen in combinations(sorted(self.parts, key=str), many):
-                    together = frozenset[PlaceCondition]().union(*chosen)
-                    found = found - (-1) ** many * _pairs(_Bounds((0, S), (0, T), row, column), [*together])
+                    together = _tight(frozenset().union(*chosen))
+                    if together is not None:
+                        found = found - (-1) ** many * _Bounds(together, (0, S), (0, T), row, column).pairs()
         except _Unknown:
             return None
         return sizes.plain_number(found)
 
     def keys(self, S: Size, T: Size) -> Size:
         """Columns that some row sees, all of them where that is not known."""
-        try:
-            ends = [_columns(_Bounds((0, S), (0, T)), [*part]) for part in self.parts]
-        except _Unknown:
+        ends, found = self._ends((0, S), T), sizes.plain_number(0)
+        if ends is None or len(ends) > _MOST_COUNTED:
             return T
-        if len(ends) > _MOST_COUNTED:
-            return T
-        found: Size = 0
         for many in range(1, len(ends) + 1):
             for chosen in combinations(ends, many):
                 first, last = maximum(*(each[0] for each in chosen)), minimum(*(each[1] for each in chosen))
@@ -256,116 +222,140 @@ class Visible(NamedTuple):
 
     def columns(self, rows: Edges, T: Size) -> Edges:
         """From which column to which the rows from one to another see some; all of T where that is not known."""
-        try:
-            ends = [_columns(_Bounds(rows[:2], (0, T)), [*part]) for part in self.parts]
-        except _Unknown:
-            return (0, T, 1)
+        ends = self._ends(rows[:2], T)
         if not ends or len({first for first, _ in ends}) > 1:
             return (0, T, 1)
         return (ends[0][0], maximum(*(last for _, last in ends)), 1)
 
+    def _ends(self, rows: Sequence[Size], T: Size) -> list[tuple[Size, Size]] | None:
+        """The columns that some of the rows see under each part, from one to another; None where that is not known."""
+        try:
+            return [_Bounds(part, rows, (0, T)).columns_seen() for part in self.parts]
+        except _Unknown:
+            return None
+
 
 class _Bounds:
-    """Rows and columns that the conditions of a part leave, and the band of them."""
+    """What the conditions of a part leave: rows and columns, the band of them, how far apart their chunks may lie."""
 
-    def __init__(self, rows: Sequence[Size], columns: Sequence[Size], row: int = -2, column: int = -1) -> None:
-        self.rows, self.columns = [*rows], [*columns]
+    def __init__(
+        self, part: Iterable[Any], rows: Sequence[Size], columns: Sequence[Size], row: int = -2, column: int = -1
+    ) -> None:
+        self.rows, self.columns, self.places = [*rows], [*columns], (place(row), place(column))
         self.is_of_all_rows = True
         self.before: Size | None = None
         self.after: Size | None = None
-        self.chunks: list[PlaceCondition] = []
-        self.places = place(row), place(column)
+        self.chunks: dict[int, tuple[Any, ...]] = {}
+        for condition in part:
+            self._add(condition)
 
-    def add(self, condition: PlaceCondition) -> None:
-        """Take a condition into account."""
-        form, (row, column) = condition.form, self.places
-        forms = [form] if condition.other is None else [form, condition.other]
-        if not {own for each in forms for own in _axes_in(each).values()} <= {*self.places}:
+    def _add(self, condition: Any) -> None:
+        terms, rest = _terms(condition)
+        own, rest = {each.place: each for each in terms}, sizes.plain_number(rest)
+        if not own.keys() <= {*self.places}:
             raise _Unknown
-        if condition.chunk is not None:
-            self.chunks.append(condition)
-            return
-        at = form.coeff(row), form.coeff(column)
-        rest = sizes.plain_number(form - at[0] * row - at[1] * column)
-        if at == (1, -1):
-            self.after = rest if self.after is None else minimum(self.after, rest)
-        elif at == (-1, 1):
-            self.before = rest if self.before is None else minimum(self.before, rest)
+        row, column = (own.get(each, _Term(0, each, 0, 1)) for each in self.places)
+        if row.chunk != 1:
+            if row.factor in self.chunks or not condition.is_Add:
+                raise _Unknown
+            self.chunks[row.factor] = (row.start, column.start, row.chunk, rest)
+        elif row.factor and column.factor:
+            if row.factor == 1:
+                self.after = _least(self.after, rest)
+            else:
+                self.before = _least(self.before, rest)
         else:
-            edges = self.rows if at[0] else self.columns
+            edges = self.rows if row.factor else self.columns
             self.is_of_all_rows &= edges is self.columns
-            if sum(at) == 1:
+            if row.factor + column.factor == 1:
                 edges[0] = maximum(edges[0], -rest)
             else:
                 edges[1] = minimum(edges[1], rest + 1)
 
-    def only_chunk(self) -> tuple[Size, Size, Size]:
-        """How far rows and columns stand behind the start of a chunk, and its length; the band counts from there."""
-        if len({*self.chunks}) > 1:
+    def _of_chunks(self) -> tuple[Size, Size, Size, int | None, int | None]:
+        """How far rows and columns stand behind the start of a chunk, its length, how many chunks apart they lie."""
+        (own, *others), low, high = {each[:3] for each in self.chunks.values()}, self.chunks.get(1), self.chunks.get(-1)
+        if others or any(each is not None and is_symbol(each[3]) for each in (low, high)):
             raise _Unknown
-        *forms, chunk = self.chunks[0][:3]
-        own = (form - place for form, place in zip(forms, self.places, strict=True))
-        a, b, chunk = map(sizes.plain_number, (*own, chunk))
-        self.before = None if self.before is None else self.before + a - b
-        self.after = None if self.after is None else self.after + b - a
-        return a, b, chunk
+        a, b, chunk = map(sizes.plain_number, own)
+        return a, b, chunk, None if low is None else -low[3], None if high is None else high[3]
 
-    def band(self, S: Size, T: Size, offset: Size) -> Size:
-        """Pairs of the band of so many rows and columns, of which the first row stands at column ``offset``."""
-        is_ahead = all(side is None or (not is_symbol(side) and side >= 0) for side in (self.before, self.after))
-        own = None if offset == T - S and is_ahead else offset
-        found = BandMask(own, self.before, self.after).pairs(S, T)
-        if self.before is None or self.after is None:
-            return found
-        return found if sympy.sympify(self.before + self.after + 1).is_nonnegative else maximum(0, found)
+    def pairs(self) -> Size:
+        """Pairs of rows and columns that see each other."""
+        before, after = self.before, self.after
+        if not self.chunks:
+            return self._pairs(before, after)
+        a, b, chunk, low, high = self._of_chunks()
+        if low is not None and high is not None:
+            if high - low > _MOST_CASES:
+                raise _Unknown
+            return sum(self._pairs(before, after, (a, b, chunk, apart)) for apart in range(low, high + 1))
+        if high is not None:  # what a diagonal through the corners of chunks lets see, and what they do beyond it
+            edge = chunk * high + b - a
+            beyond = self._pairs(before, _least(after, -edge - 1), (a, b, chunk, high))
+            return self._pairs(_least(before, edge), after) + beyond
+        edge = chunk * low + b - a
+        beyond = self._pairs(_least(before, edge - 1), after, (a, b, chunk, low))
+        return self._pairs(before, _least(after, -edge)) + beyond
 
-
-def _pairs(bounds: _Bounds, conditions: Sequence[PlaceCondition]) -> Size:
-    """Pairs under all of several conditions: those of no chunk, less those of one, where places lie in several."""
-    apart = next((each for each in conditions if each.chunk is not None and not each.holds), None)
-    if apart is not None:
-        others = [each for each in conditions if each is not apart]
-        row, column = (min(_axes_in(each)) for each in bounds.places)
-        rest = [
-            _pairs(_Bounds(bounds.rows, bounds.columns, row, column), each)
-            for each in (others, [*others, apart.negated()])
-        ]
-        return rest[0] - rest[1]
-    for each in conditions:
-        bounds.add(each)
-    (r0, r1), (c0, c1) = bounds.rows, bounds.columns
-    if not bounds.chunks:
-        return bounds.band(maximum(0, r1 - r0), maximum(0, c1 - c0), r0 - c0)
-    a, b, chunk = bounds.only_chunk()
-
-    def up_to(S: Size, T: Size) -> Size:
-        """Pairs of the first S rows and T columns, counted from the start of a chunk."""
-        S, T = maximum(0, S), maximum(0, T)
-        full = floor_div(minimum(S, T), chunk)
-        rows, columns = (n - full * chunk if S == T else minimum(chunk, n - full * chunk) for n in (S, T))
-        return full * bounds.band(chunk, chunk, 0) + bounds.band(rows, columns, 0)
-
-    r1, c1 = maximum(r0, r1), maximum(c0, c1)
-    found = up_to(r1 + a, c1 + b)
-    for S, T, sign in ((r0 + a, c1 + b, -1), (r1 + a, c0 + b, -1), (r0 + a, c0 + b, 1)):
-        found = found if sizes.is_zero(S) or sizes.is_zero(T) else found + sign * up_to(S, T)
-    return found
-
-
-def _columns(bounds: _Bounds, conditions: Sequence[PlaceCondition]) -> tuple[Size, Size]:
-    """The columns that some row sees under all of several conditions, from one to another."""
-    for each in conditions:
-        bounds.add(each)
-    (r0, r1), (c0, c1), before, after = bounds.rows, bounds.columns, bounds.before, bounds.after
-    if bounds.chunks:
-        a, b, chunk = bounds.only_chunk()
-        if not bounds.chunks[0].holds or not {bounds.before, bounds.after} <= {None, 0}:
+    def _pairs(
+        self, before: Size | None, after: Size | None, chunks: tuple[Size, Size, Size, int] | None = None
+    ) -> Size:
+        """Pairs of a band, all or those that lie so many chunks apart."""
+        (r0, r1), (c0, c1) = self.rows, self.columns
+        if chunks is None:
+            return _band(maximum(0, r1 - r0), maximum(0, c1 - c0), r0 - c0, before, after)
+        a, b, chunk, apart = chunks
+        a, b = a + chunk * max(0, -apart), b + chunk * max(0, apart)
+        if not any(sympy.sympify(each).is_nonnegative for each in (a, b)):
             raise _Unknown
-        c0 = maximum(c0, floor_div(r0 + a, chunk) * chunk - b)
-        c1 = minimum(c1, ceil_div(r1 + a, chunk) * chunk - b)
-    c0 = c0 if before is None else maximum(c0, r0 - before)
-    c1 = c1 if after is None else minimum(c1, r1 + after)
-    return c0, c1 if bounds.is_of_all_rows else minimum(c1, c0 + (r1 - r0) * c1)  # none where there is no row
+        before, after = (None if side is None else side + way * (a - b) for side, way in ((before, 1), (after, -1)))
+
+        def up_to(S: Size, T: Size) -> Size:
+            """Pairs of the first S rows and T columns, counted from the start of a chunk."""
+            S, T = maximum(0, S), maximum(0, T)
+            full = floor_div(minimum(S, T), chunk)
+            rows, columns = (n - full * chunk if S == T else minimum(chunk, n - full * chunk) for n in (S, T))
+            return full * _band(chunk, chunk, 0, before, after) + _band(rows, columns, 0, before, after)
+
+        r1, c1 = maximum(r0, r1), maximum(c0, c1)
+        found = up_to(r1 + a, c1 + b)
+        for S, T, sign in ((r0 + a, c1 + b, -1), (r1 + a, c0 + b, -1), (r0 + a, c0 + b, 1)):
+            found = found if sizes.is_zero(S) or sizes.is_zero(T) else found + sign * up_to(S, T)
+        return found
+
+    def columns_seen(self) -> tuple[Size, Size]:
+        """The columns that some row sees, from one to another."""
+        (r0, r1), (c0, c1), before, after = self.rows, self.columns, self.before, self.after
+        if self.chunks:
+            a, b, chunk, low, high = self._of_chunks()
+            sides = [side + way * (a - b) for side, way in ((before, 1), (after, -1)) if side is not None]
+            if sides and not (all(map(_is_ahead, sides)) and (low or 0) <= 0 <= (high or 0)):
+                raise _Unknown
+            c0 = c0 if high is None else maximum(c0, (floor_div(r0 + a, chunk) - high) * chunk - b)
+            c1 = c1 if low is None else minimum(c1, (ceil_div(r1 + a, chunk) - low) * chunk - b)
+        c0 = c0 if before is None else maximum(c0, r0 - before)
+        c1 = c1 if after is None else minimum(c1, r1 + after)
+        return c0, c1 if self.is_of_all_rows else minimum(
+            c1, c0 + maximum(0, r1 - r0) * c1
+        )  # none where there is no row
+
+
+def _least(*sides: Size | None) -> Size:
+    return minimum(*(side for side in sides if side is not None))
+
+
+def _is_ahead(side: Size) -> bool:
+    return not is_symbol(side) and side >= 0
+
+
+def _band(S: Size, T: Size, offset: Size, before: Size | None, after: Size | None) -> Size:
+    """Pairs of the band of so many rows and columns, of which the first row stands at column ``offset``."""
+    own = None if offset == T - S and all(side is None or _is_ahead(side) for side in (before, after)) else offset
+    found = BandMask(own, before, after).pairs(S, T)
+    if before is None or after is None:
+        return found
+    return found if sympy.sympify(before + after + 1).is_nonnegative else maximum(0, found)
 
 
 class Elements:
@@ -395,15 +385,17 @@ class Elements:
     def row(self) -> Elements | None:
         """One of its first axis, whichever, where they are alike."""
         own = place(-len(self.shape))
-        forms = [*self.cases, *(form for part in self._conditions() for form in part[:2] if form is not None)]
-        return None if any(own in form.free_symbols for form in forms) else Elements(self.shape[1:], cases=self.cases)
+        is_told = any(own in form.free_symbols for form in self._forms())
+        return None if is_told else Elements(self.shape[1:], cases=self.cases)
 
     def rows(self, count: Size) -> Elements:
         """So many of it along an axis before its first."""
         return Elements((count, *self.shape), cases=self.cases)
 
-    def _conditions(self) -> Iterator[PlaceCondition]:
-        return (each for parts in self.cases.values() for part in parts for each in part)
+    def _forms(self) -> Iterator[Any]:
+        """The formulas of values and of conditions."""
+        for value, parts in self.cases.items():
+            yield from (value, *(form for part in parts for form in part))
 
     @property
     def number(self) -> Any:
@@ -421,11 +413,11 @@ class Elements:
         if not names:
             return Elements(shape, cases=self.cases)
 
-        def part(conditions: Iterable[PlaceCondition]) -> Parts:
-            return _both(*(each.moved(names) for each in conditions))
-
         try:
-            cases = [(value.xreplace(names), _either(*map(part, parts))) for value, parts in self.cases.items()]
+            cases = [
+                (value.xreplace(names), _either(*(_moved(part, names) for part in parts)))
+                for value, parts in self.cases.items()
+            ]
             return Elements(shape, cases=_merged(cases))
         except _Unknown:
             return None
@@ -433,13 +425,7 @@ class Elements:
     @property
     def open_sizes(self) -> set[Any]:
         """The open sizes in the formulas."""
-        forms = [
-            *self.cases,
-            *(form for parts in self.cases.values() for part in parts for each in part for form in each),
-        ]
-        return {each for form in forms if is_symbol(form) for each in form.free_symbols} - {
-            own for form in forms if is_symbol(form) for own in _axes_in(form).values()
-        }
+        return {each for form in self._forms() for each in form.free_symbols - {*_axes_in(form).values()}}
 
     def transposed(self, order: Sequence[int]) -> Elements | None:
         """The axes in another order."""
@@ -522,7 +508,7 @@ def joined(operands: Sequence[Elements], axis: int) -> Elements | None:
             end = start + each.shape[axis]
             here = _both(_at_least(place(axis) - start), _at_least(sympy.sympify(end) - 1 - place(axis)))
             for value, parts in each.cases.items():
-                own = _either(*(_both(here, *(one.moved(behind) for one in part)) for part in parts))
+                own = _either(*(_both(here, _moved(part, behind)) for part in parts))
                 cases.append((value.xreplace(behind), own))
             start = end
         shape = list(operands[0].shape)
@@ -662,7 +648,7 @@ def of_values(values: Any) -> Elements | None:
         if np.array_equal(seen, (apart >= least) & (apart <= most)):
             form = place(-2) - place(-1)
             inside = [*([form - least] if least > 1 - columns else []), *([most - form] if most < rows - 1 else [])]
-            here = frozenset((frozenset(map(PlaceCondition, inside)),))
+            here = frozenset((frozenset(inside),))
             return Elements(shape, cases={sympy.sympify(other.item()): here, sympy.sympify(one.item()): _negated(here)})
     return None
 
