@@ -106,6 +106,33 @@ def test_published_figures() -> None:
     assert schedule("interleaved").microbatches_in_flight(0, stages=8, microbatches=32, chunks=4) == (8 * 4 + 8 - 1) / 4
 
 
+@pytest.mark.parametrize("name", sorted(SCHEDULES))
+@given(data=st.data(), stages=st.integers(1, 4), many=st.integers(1, 4))
+def test_no_number_of_microbatches_is_faster_than_any_number(
+    name: str, data: st.DataObject, stages: int, many: int
+) -> None:
+    """A pass takes a fixed time and one for its share of the batch; what stages do beside it counts in full."""
+    most = many * stages if SCHEDULES[name].splits else many
+    draw = [[(data.draw(TIMES), data.draw(TIMES)) for _ in range(3)] for _ in range(stages)]
+    once = [data.draw(TIMES) * 4 for _ in range(stages)]
+
+    def passes(number: float, batch: float = most) -> list[tuple[float, float, float]]:
+        return [tuple(fixed + each * batch / number for fixed, each in own) for own in draw]  # type: ignore[misc]
+
+    chosen = schedule(name)
+    floor = chosen.step(passes(most), microbatches=most, once=once, whole=passes(1))
+    for number in range(stages, most + 1, stages) if chosen.splits else range(1, most + 1):
+        assert floor <= chosen.step(passes(number), microbatches=number, once=once) * (1 + 1e-12)
+
+
+def test_what_stages_do_beside_microbatches_is_counted() -> None:
+    """Of stages that take as long one may have more of it; of more sequences it leaves no less."""
+    passes, more = [(1, 1, 1)] * 2, [(1.25, 1.25, 1.25)] * 2
+    assert schedule("1f1b").step(passes, microbatches=2, once=[9, 0]) == 15
+    assert schedule("zb-h1").step(passes, microbatches=1, once=[10], whole=passes) == 15
+    assert schedule("zb-h1").step(passes, microbatches=2, once=[10], whole=more) == 15.75
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

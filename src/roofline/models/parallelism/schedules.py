@@ -115,32 +115,34 @@ class Schedule:
         >>> schedule("1f1b").step([(1, 1, 1)] * 3, microbatches=8, whole=[(7, 7, 7)] * 3)
         27
         """
-        stages, alike = len(times), dict[Any, tuple[Size, Size, Size]]()
+        stages, alike = len(times), dict[Any, tuple[Size, Size, Size, Size]]()
         before: Size = 0
         beside = [*once] * (stages if len(once) == 1 else 1)
         for passes, own, more in zip(times, whole or times, beside, strict=True):
             slot = sum(passes)
             work = sum(own) if whole else microbatches * slot
-            alike[id(passes), id(own)] = before, slot, work + more  # of stages that do the same the last one waits most
+            # of stages that do the same the last one waits most
+            alike[id(passes), id(own), id(more)] = before, slot, work, more
             before = before + (passes[0] if self.fills else exact_div(slot, chunks if self.splits else 1))
-        longest = maximum(*(waits + work for waits, _, work in alike.values()))
+        longest = maximum(*(waits + work + more for waits, _, work, more in alike.values()))
         least = [minimum(*passes) for passes in zip(*times, strict=True)]
+        each, fewest = [(waits, slot) for waits, slot, *_ in alike.values()], minimum(*beside)
+        apart: Size = 0
         numbers = self._numbers(stages, chunks) if whole else ()
-        if len(numbers) > 1:  # each has these forms in it
-            least = [shorten("least", time) for time in least]
-            alike = {key: (shorten("wait", waits), shorten("slot", slot), 0) for key, (waits, slot, _) in alike.items()}
+        if len(numbers) > 1:  # each has these forms in it; times are of one resource, and those of ``once`` add to them
+            least, apart = [shorten("least", time) for time in least], fewest
+            each = [(shorten("wait", waits + more), shorten("slot", slot)) for waits, slot, _, more in alike.values()]
         equal = {"stages": stages, "chunks": chunks, "forward": least[0], "inputs": least[1], "weights": least[2]}
         if not whole:
-            idle = self.idle(microbatches=microbatches, **equal)
-            return maximum(longest, idle + microbatches * sum(least) + minimum(*beside))
-        at_once = sum(minimum(*passes) for passes in zip(*whole, strict=True)) + minimum(*beside)
+            return maximum(longest, self.idle(microbatches=microbatches, **equal) + microbatches * sum(least) + fewest)
+        at_once = sum(minimum(*passes) for passes in zip(*whole, strict=True)) + fewest
         at_once = shorten("least", at_once) if len(numbers) > 1 else at_once
         found = []
         for number in numbers:
             count = minimum(number, microbatches)
-            each = [waits + count * slot for waits, slot, _ in alike.values()] if number > 1 else []
-            busy = maximum(at_once, count * sum(least)) if number > 1 else at_once
-            found.append(maximum(self.idle(microbatches=count, **equal) + busy, *each))
+            one_by_one = [waits + count * slot for waits, slot in each] if number > 1 else []
+            busy = maximum(at_once, count * sum(least) + apart) if number > 1 else at_once
+            found.append(maximum(self.idle(microbatches=count, **equal) + busy, *one_by_one))
         return maximum(longest, minimum(*found))
 
     def _numbers(self, stages: int, chunks: int) -> Sequence[int]:
