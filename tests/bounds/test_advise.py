@@ -13,6 +13,7 @@ from roofline.bounds.advice_engine import OTHER_CHIPS
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import Machine
 from roofline.models import advise_step
+from roofline.notation import canonical, program
 from roofline.sections import Sentences
 from tests.strategies import expressions, few, machines
 
@@ -334,3 +335,10 @@ def test_a_larger_size_counts_all_its_work(line: str, sizes: dict[str, Any], siz
     """Formulas of it follow and stay whole; a product that it is not in does the same work as before."""
     found = [each for each in advise(line, on="h100", sizes=sizes) if each.change.startswith("B = ")]
     assert [(each.change, round(each.more, 6)) for each in found] == [(f"B = {size}", round(work, 6))]
+
+
+def test_a_larger_image_is_asked_without_the_sizes_that_follow_from_it() -> None:
+    """Rows of the image are rows of the convolution; those of the pool are half of them."""
+    line = "c = conv(bf16[1, 8, 8, 4], bf16[3, 3, 4, 8], pad=1); max_pool(c, window=2)"
+    assert "-> bf16[1, 16, 8, 8]; pool(c, window=2) -> bf16" in canonical(program(line), {"#2": 16})
+    assert any(change.startswith("operands in") for change in changes(line, "h100"))

@@ -47,9 +47,17 @@ _PRODUCTS = ("contract", "multiply")
 
 @takes()
 def canonical(program: Program, sizes: Mapping[str, Any] | None = None) -> str:
-    """Write a program as one line; named sizes that are whole numbers in ``sizes`` are put in."""
+    """Write a program as one line; named sizes that are whole numbers in ``sizes`` are put in.
+
+    Where one takes the place of a number in the text, no result shows numbers that are worked out from others.
+    """
     numbers = {name: size for name, size in (sizes or {}).items() if isinstance(size, int)}
-    writer = _Writer({**program.sizes, **numbers}, frozenset(numbers), exact=sizes is None, sharded=bool(program.axes))
+    given = {
+        label for step in program.steps for shape in step.inputs if shape.source != "step" for label in shape.labels
+    }
+    computed = frozenset(program.sizes) - given if any(map(is_unnamed, numbers)) else frozenset[str]()
+    known = {**program.sizes, **numbers}
+    writer = _Writer(known, frozenset(numbers), computed, exact=sizes is None, sharded=bool(program.axes))
     uses = sums_by_name((shape.ident, 1) for step in program.steps for shape in step.inputs)
     lines = []
     for position, step in enumerate(program.steps):
@@ -114,6 +122,7 @@ class _Writer:
 
     sizes: Mapping[str, Any]
     put_in: frozenset[str]
+    computed: frozenset[str] = frozenset()
     whole: bool = False
     exact: bool = False
     sharded: bool = False
@@ -123,7 +132,8 @@ class _Writer:
     def statement(self, step: Step) -> str:
         """Write one step and its result."""
         output = step.output
-        unknown = any(is_unnamed(label) and label not in self.sizes for label in output.labels)
+        known = self.sizes.keys() - self.computed
+        unknown = any(is_unnamed(label) and label not in known for label in output.labels)
         return f"{self.value(step)} -> {output.dtype if unknown or self.open(step) else self.tensor(output)}"
 
     def open(self, step: Step) -> bool:

@@ -121,9 +121,9 @@ def linear_recurrence(
                                                                 reads it once more to correct it
         vector FLOPs = begun + tokens·heads·min(key, value) − left/max(key, value)          the decay, in fp32
 
-    ``begun`` and ``left`` are the elements of the states that are read and written. A chunk of tokens lets a state decay
-    once, and of each of its tokens but the last the key or the value, whichever is shorter; the fewest are those of one
-    chunk. Source: Yang et al., arXiv:2312.06635, its chunkwise form.
+    ``begun`` and ``left`` are the elements of the states that are read and written. A chunk of tokens lets a state
+    decay once, and of each of its tokens but the last the key or the value, whichever is shorter; the fewest are those
+    of one chunk. Source: Yang et al., arXiv:2312.06635, its chunkwise form.
 
     >>> x, kept = Tensor("x", (64, 256), "bf16"), Tensor("s", (2, 4, 64, 64), "fp32", "state")
     >>> sizes = {"tokens": 64, "heads": 4, "key": 64, "value": 64, "products": 2}
