@@ -126,13 +126,11 @@ def _terms(form: Any) -> tuple[list[_Term], Any]:
 def _at_least(form: Any) -> Parts:
     """Where a formula is 0 or more, as one condition: ±x + n, x - y + n, or ±(⌊(x + a)/c⌋ - ⌊(y + b)/c⌋) + n."""
     form = sympy.expand(form)
-    terms, rest = _terms(form)
-    if not terms:
-        if form.is_nonnegative is None:
-            raise _Unknown
+    if form.is_nonnegative is not None:
         return EVERYWHERE if form.is_nonnegative else NOWHERE
+    terms, rest = _terms(form)
     more, less = ([each for each in terms if (each.factor > 0) == is_more] for is_more in (True, False))
-    if len(more) > 1 or len(less) > 1 or len({each.place for each in terms}) < len(terms):
+    if not terms or len(more) > 1 or len(less) > 1 or len({each.place for each in terms}) < len(terms):
         raise _Unknown
     if not less or not more:
         ((factor, own, start, chunk),) = terms
@@ -378,10 +376,6 @@ class Elements:
         """Whether all of them surely are."""
         return all((value <= most) == True for value in self.cases)  # noqa: E712
 
-    def is_at_least(self, least: float) -> bool:
-        """Whether all of them surely are."""
-        return all((value >= least) == True for value in self.cases)  # noqa: E712
-
     def row(self) -> Elements | None:
         """One of its first axis, whichever, where they are alike."""
         own = place(-len(self.shape))
@@ -533,7 +527,7 @@ def triangle(elements: Elements, shift: Any, upper: bool) -> Elements | None:
 
 def worked_out(name: str, *operands: Any) -> Elements | None:
     """What a function of elements or numbers gives, by numpy's name; None where it has no formula."""
-    function = _FUNCTIONS.get(name)
+    function = FUNCTIONS.get(name.lower())
     if function is None or any(each is None for each in operands):
         return None
     given = [each if isinstance(each, Elements) else Elements((), each) for each in operands]
@@ -542,10 +536,18 @@ def worked_out(name: str, *operands: Any) -> Elements | None:
         for chosen in every(*(each.cases.items() for each in given)):
             parts = _both(*(parts for _, parts in chosen))
             for value, where in function(*(value for value, _ in chosen)) if parts else ():
+                if value is sympy.nan:
+                    raise _Unknown
                 found.append((sympy.sympify(value), _both(parts, where)))
         return Elements(broadcast(*(each.shape for each in given)), cases=_merged(found))
     except _Unknown:
         return None
+
+
+def everywhere(value: Any, shape: Sequence[Size]) -> Elements | None:
+    """A number, or elements that are repeated, in a shape."""
+    found = worked_out("positive", value)
+    return None if found is None else found.spread(shape)
 
 
 def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
@@ -610,19 +612,39 @@ def _floored(first: Any, second: Any) -> Any:
     return sympy.floor(first / second)
 
 
-_FUNCTIONS: Mapping[str, Callable[..., _Cases]] = {
-    "positive": _each(lambda a: a), "negative": _each(lambda a: -a),
-    "add": _each(lambda a, b: a + b), "subtract": _each(lambda a, b: a - b), "multiply": _each(lambda a, b: a * b),
-    "floor_divide": _each(_floored), "remainder": _each(lambda a, b: a - b * _floored(a, b)),
-    "true_divide": _each(lambda a, b: a / b), "floor": _each(lambda a: sympy.floor(a)),
-    "maximum": _larger, "minimum": lambda a, b: [(-x, parts) for x, parts in _larger(-a, -b)],
-    "absolute": lambda a: _larger(a, -a),
-    "greater_equal": _test(_not_below), "less_equal": _test(lambda a, b: _not_below(b, a)),
-    "less": _test(_not_below, True), "greater": _test(lambda a, b: _not_below(b, a), True),
-    "equal": _test(_equal), "not_equal": _test(_equal, True),
-    "logical_and": _truth(lambda a, b: a and b), "logical_or": _truth(lambda a, b: a or b),
-    "logical_xor": _truth(lambda a, b: a != b), "logical_not": _truth(lambda a: not a), "where": _chosen,
+def _truncated(a: Any) -> _Cases:
+    if a.is_integer or a.is_finite is False:
+        return [(a, EVERYWHERE)]
+    parts = _at_least(a)
+    return [(sympy.floor(a), parts), (-sympy.floor(-a), _negated(parts))]
+
+
+#: Functions by the names that numpy, PyTorch, JAX and ONNX have for them, in small letters.
+FUNCTIONS: Mapping[str, Callable[..., _Cases]] = {
+    name: function
+    for names, function in {
+        "positive identity": _each(lambda a: a), "negative neg": _each(lambda a: -a),
+        "add": _each(lambda a, b: a + b), "subtract sub": _each(lambda a, b: a - b),
+        "multiply mul": _each(lambda a, b: a * b), "true_divide": _each(lambda a, b: a / b),
+        "floor_divide": _each(_floored), "remainder mod": _each(lambda a, b: a - b * _floored(a, b)),
+        "floor": _each(lambda a: sympy.floor(a)), "trunc": _truncated, "absolute abs": lambda a: _larger(a, -a),
+        "maximum max": _larger, "minimum min": lambda a, b: [(-x, parts) for x, parts in _larger(-a, -b)],
+        "greater_equal greaterorequal ge": _test(_not_below), "less lt": _test(_not_below, True),
+        "less_equal lessorequal le": _test(lambda a, b: _not_below(b, a)),
+        "greater gt": _test(lambda a, b: _not_below(b, a), True),
+        "equal eq": _test(_equal), "not_equal ne": _test(_equal, True),
+        "logical_and and": _truth(lambda a, b: a and b), "logical_or or": _truth(lambda a, b: a or b),
+        "logical_xor xor": _truth(lambda a, b: a != b), "logical_not not": _truth(lambda a: not a), "where": _chosen,
+    }.items()
+    for name in names.split()
 }  # fmt: skip
+
+
+def converted(elements: Elements, dtype: str) -> Elements | None:
+    """In another number format: a truth value, or cut to a whole number."""
+    if dtype == "bool":
+        return worked_out("not_equal", elements, 0)
+    return worked_out("trunc", elements) if dtype.startswith(("int", "uint")) else elements
 
 
 def of_values(values: Any) -> Elements | None:
@@ -630,7 +652,7 @@ def of_values(values: Any) -> Elements | None:
     values = np.asarray(values)
     if not 0 < values.size <= _LARGEST or values.dtype.kind not in "biuf":
         return None
-    values = values.astype(int) if values.dtype == bool else values
+    values = values.astype(int) if values.dtype.kind in "bu" else values
     shape, low, high = values.shape, values.min(), values.max()
     if low == high:
         return Elements(shape, low.item())

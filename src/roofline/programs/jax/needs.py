@@ -554,13 +554,6 @@ _SAME = ("convert_element_type", "stop_gradient", "copy", "reshape", "squeeze", 
          "broadcast_in_dim", "optimization_barrier", "name", "sharding_constraint", "pvary")  # fmt: skip
 _EACH = ("mul", "div", "sub", "add", "add_any", "exp", "exp2", "neg", "max", "min", "tanh", "and", "not", "log",
          "integer_pow", "logistic")  # fmt: skip
-#: Primitives by the names of numpy's functions.
-_FUNCTIONS = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "neg": "negative", "max": "maximum", "min": "minimum",
-    "abs": "absolute", "floor": "floor", "ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less",
-    "eq": "equal", "ne": "not_equal", "and": "logical_and", "or": "logical_or", "xor": "logical_xor",
-    "not": "logical_not", "copy": "positive", "stop_gradient": "positive",
-}  # fmt: skip
 
 
 def _scored(name: str, facts: list[Known]) -> Scores | None:
@@ -592,8 +585,6 @@ def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tup
         return Elements(out, positions.place(params["dimension"] - len(out)))
     if name == "dim_as_value":
         return Elements((), size_of(params["dim"]))
-    if name in _FUNCTIONS:
-        return positions.worked_out(_FUNCTIONS[name], *given)
     if name == "select_n":
         return positions.worked_out("where", given[0], *given[:0:-1]) if len(given) == 3 else None
     if name == "clamp":
@@ -601,10 +592,10 @@ def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tup
     if name == "concatenate":
         return positions.joined(given, params["dimension"] - len(out))
     if len(given) != 1:
-        return None
+        return positions.worked_out(name, *given)
     (first,) = given
     if name == "convert_element_type":
-        return positions.worked_out("not_equal", first, 0) if np.dtype(params["new_dtype"]).kind == "b" else first
+        return positions.converted(first, np.dtype(params["new_dtype"]).name)
     if name == "broadcast_in_dim":
         return first.spread(out, params["broadcast_dimensions"])
     if name in ("reshape", "squeeze", "expand_dims"):
@@ -615,7 +606,7 @@ def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tup
         return first.sliced(_sizes(params["start_indices"]), out, params["strides"] or (1,) * len(out))
     if name == "cumsum" and not params["reverse"]:
         return positions.counted_up(first, params["axis"] - len(out))
-    return None
+    return first if name in _SAME else positions.worked_out(name, first)
 
 
 def _known(known: Mapping[Any, Known], atom: Any) -> Known:

@@ -37,7 +37,7 @@ from roofline.programs.onnx.needs import LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
 from roofline.programs.onnx.registry import GATHERS, PICKING, SCATTERS, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, uses_in
-from roofline.programs.positions import Elements, Visible, joined, of_values, triangle, worked_out
+from roofline.programs.positions import Elements, Visible, converted, joined, of_values, triangle, worked_out
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
 from roofline.programs.regions import HIDDEN, NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
@@ -55,13 +55,6 @@ VIEWS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", DOMAIN)
 #: Operators that work on shapes, which are known before anything runs.
 OF_SHAPES = ("Shape", "Size", "Constant", "ConstantOfShape")
-#: Operators that work element by element, by the names of numpy's functions.
-_FUNCTIONS = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Neg": "negative", "Abs": "absolute", "Floor": "floor",
-    "Min": "minimum", "Max": "maximum", "Mod": "remainder", "Less": "less", "LessOrEqual": "less_equal",
-    "Greater": "greater", "GreaterOrEqual": "greater_equal", "Equal": "equal", "And": "logical_and",
-    "Or": "logical_or", "Xor": "logical_xor", "Not": "logical_not", "Where": "where", "Identity": "positive",
-}  # fmt: skip
 #: What decides branches, of numbers that the file or its sizes give.
 _DECIDED: dict[str, Callable[..., bool]] = {
     "Not": operator.not_, "And": lambda a, b: bool(a and b), "Or": lambda a, b: bool(a or b), "Equal": operator.eq,
@@ -828,13 +821,11 @@ def made_of_positions(
         return Elements(out.dims, 0 if value is None else onnx.numpy_helper.to_array(value).reshape(-1)[0].item())
     if first is None:
         return None
-    if name in _FUNCTIONS:
-        return worked_out(_FUNCTIONS[name], *given)
     if name == "Div":
-        is_whole = out.dtype.startswith(("int", "uint"))
-        return worked_out("floor_divide" if is_whole else "true_divide", *given) if first.is_at_least(0) else None
+        found = worked_out("true_divide", *given)
+        return None if found is None else converted(found, out.dtype)
     if name == "Cast":
-        return worked_out("not_equal", first, 0) if out.dtype == "bool" else first
+        return converted(first, out.dtype)
     if name == "Range":
         start, step = first.number, given[2] and given[2].number
         return None if start is None or step is None else Elements(out.dims, start + step * positions.place(-1))
@@ -848,4 +839,7 @@ def made_of_positions(
         return first.transposed(attributes.get("perm", range(len(out.dims))[::-1]))
     if name == "Expand":
         return first.spread(out.dims)
-    return first.reshaped(out.dims) if name in ("Reshape", "Unsqueeze", "Squeeze", "Flatten") else None
+    if name in ("Reshape", "Unsqueeze", "Squeeze", "Flatten"):
+        return first.reshaped(out.dims)
+    is_other = attributes.get("fmod") or (name in ("Min", "Max") and len(given) != 2)
+    return None if is_other else worked_out(name, *given)

@@ -8,11 +8,11 @@ assumptions of the answer, and one that fixes a size to a number is an error tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import product as every
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 import torch
@@ -23,8 +23,19 @@ from torch.utils._pytree import tree_leaves
 from torch.utils._sympy import functions as theirs
 
 from roofline.errors import SizeError
-from roofline.frozen import NamedTuple, replace
-from roofline.programs.positions import Elements, counted_up, joined, of_values, place, triangle, worked_out
+from roofline.frozen import replace
+from roofline.programs.positions import (
+    FUNCTIONS,
+    Elements,
+    converted,
+    counted_up,
+    everywhere,
+    joined,
+    of_values,
+    place,
+    triangle,
+    worked_out,
+)
 from roofline.programs.regions import counted_from
 from roofline.sizes import symbol
 from roofline.statements import SizeCondition
@@ -185,14 +196,20 @@ class OpenElements:
         self, name: str, given: Mapping[str, Any], written: Iterable[Any], result: Any, known: Callable[[Any], Any]
     ) -> None:
         """Note what an operation makes of its arguments; ``known`` gives a tensor whose values are, or None."""
-        rule, found = _ELEMENTS.get(name), None
-        tensors = [each for each in tree_leaves(given) if isinstance(each, torch.Tensor)] if rule else []
+        rule, function, found = _ELEMENTS.get(name), name.removeprefix("bitwise_"), None
+        is_known = rule is not None or function in FUNCTIONS
+        tensors = [each for each in tree_leaves(given) if isinstance(each, torch.Tensor)] if is_known else []
         is_open = isinstance(result, torch.Tensor) and result.is_meta and result.layout == torch.strided
-        if rule is not None and is_open and all(self._views(each) or known(each) is not None for each in tensors):
+        if is_known and is_open and all(self._views(each) or known(each) is not None for each in tensors):
             args = {word: self._argument(value, known) for word, value in given.items()}
-            args["from_end"] = (hinted_size(given.get("start", given.get("index"))) or 0) < 0
-            if not any(_UNKNOWN in (value, *(value if isinstance(value, list) else ())) for value in args.values()):
-                found = rule(_Made(args, tuple(map(self._plain, result.shape)), result.dtype))
+            if any(_UNKNOWN in (value, *(value if isinstance(value, list) else ())) for value in args.values()):
+                pass
+            elif rule is not None:
+                is_from_end = (hinted_size(given.get("start", given.get("index"))) or 0) < 0
+                into = str(result.dtype).removeprefix("torch.")
+                found = rule(tuple(map(self._plain, result.shape)), into=into, is_from_end=is_from_end, **args)
+            elif name == function or result.dtype == torch.bool:
+                found = worked_out(function, *args.values())
         for tensor in written:  # other views of what is written into are not known any more
             if isinstance(tensor, torch.Tensor) and self._views(tensor):
                 del self._held[tensor.untyped_storage()._cdata]
@@ -212,141 +229,77 @@ class OpenElements:
 
 
 _UNKNOWN = "unknown"
+_Rule: TypeAlias = "Callable[..., Elements | None]"
 
 
-class _Made(NamedTuple):
-    """An operation on such tensors: its arguments by name, the shape and format of its result."""
-
-    given: Mapping[str, Any]
-    shape: tuple[Any, ...]
-    dtype: Any
-
-    def operands(self, *words: str) -> list[Any]:
-        """Arguments by their names."""
-        return [self.given.get(word) for word in words]
-
-    @property
-    def source(self) -> Elements:
-        """The tensor that is moved."""
-        own: Elements = self.given["self"]
-        return own
-
-    def axis(self, rank: int, word: str = "dim") -> int:
-        """An axis of so many, counted from the first."""
-        return int(self.given.get(word, 0)) % max(1, rank)
+def _sum(name: str) -> _Rule:
+    return lambda _, self, other, alpha, **__: worked_out(name, self, worked_out("mul", other, alpha))
 
 
-def _function(name: str, *words: str) -> Callable[[_Made], Elements | None]:
-    return lambda made: worked_out(name, *made.operands(*(words or ("self", "other"))))
+def _quotient(_: Any, self: Elements, other: Any, rounding_mode: str | None = None, **__: Any) -> Elements | None:
+    rounded = {None: "positive", "floor": "floor", "trunc": "trunc"}[rounding_mode]
+    return worked_out(rounded, worked_out("true_divide", self, other))
 
 
-def _truth(name: str, *words: str) -> Callable[[_Made], Elements | None]:
-    """A function of bits, of truth values alone."""
-    return lambda made: worked_out(name, *made.operands(*words)) if made.dtype == torch.bool else None
+def _clamped(_: Any, self: Elements, min: Any = None, max: Any = None, **__: Any) -> Elements | None:
+    above = self if min is None else worked_out("max", self, min)
+    return above if max is None else worked_out("min", above, max)
 
 
-def _plus(name: str) -> Callable[[_Made], Elements | None]:
-    def found(made: _Made) -> Elements | None:
-        first, second, factor = made.operands("self", "other", "alpha")
-        return worked_out(name, first, worked_out("multiply", second, factor))
-
-    return found
-
-
-def _quotient_of(made: _Made) -> Elements | None:
-    names = {None: "true_divide", "floor": "floor_divide"}
-    name = names.get(made.given.get("rounding_mode"))
-    return None if name is None else worked_out(name, *made.operands("self", "other"))
-
-
-def _clamped(made: _Made) -> Elements | None:
-    found: Elements | None = made.source
-    for name, word in (("maximum", "min"), ("minimum", "max")):
-        found = found if made.given.get(word) is None else worked_out(name, found, made.given[word])
-    return found
-
-
-def _converted(made: _Made) -> Elements | None:
-    if made.dtype == torch.bool:
-        return worked_out("not_equal", made.source, 0)
-    whole = all(value.is_integer or value.is_finite is False for value in made.source.cases)
-    return worked_out("positive" if whole or made.dtype.is_floating_point else "floor", made.source)
-
-
-def _ranged(made: _Made) -> Elements:
-    start, step = (made.given.get(word) for word in ("start", "step"))
-    return Elements(made.shape, (start or 0) + (1 if step is None else step) * place(-1))
-
-
-def _taken(made: _Made) -> Elements | None:
+def _part(shape: Any, self: Elements, is_from_end: bool, dim: int = 0, **given: Any) -> Elements | None:
     """A slice, or one row."""
-    rank, axis = len(made.source.shape), made.axis(len(made.source.shape))
-    start, first = made.given.get("start", made.given.get("index")) or 0, [sympy.S.Zero] * rank
-    first[axis] = start + (made.source.shape[axis] if made.given["from_end"] else 0)
-    if "index" in made.given:
-        at = [place(d - rank + (d < axis)) for d in range(rank)]
-        return made.source.moved(made.shape, [*at[:axis], first[axis], *at[axis + 1 :]])
-    steps = [made.given.get("step", 1) if d == axis else 1 for d in range(rank)]
-    return made.source.sliced(first, made.shape, steps)
+    rank = len(self.shape)
+    axis, first = dim % rank, given.get("start", given.get("index")) or 0
+    first = first + (self.shape[axis] if is_from_end else 0)
+    at = [place(d - rank + ("index" in given and d < axis)) for d in range(rank)]
+    at[axis] = first if "index" in given else first + at[axis] * given.get("step", 1)
+    return self.moved(shape, at)
 
 
-def _repeated(made: _Made) -> Elements | None:
-    along = zip(made.shape, (*[1] * len(made.shape), *made.source.shape)[-len(made.shape) :], strict=True)
-    return made.source.spread(made.shape) if all(own == 1 or own == size for size, own in along) else None
+def _repeated(shape: Any, self: Elements, **_: Any) -> Elements | None:
+    along = zip(shape[::-1], self.shape[::-1], strict=False)
+    return self.spread(shape) if all(own == 1 or own == size for size, own in along) else None
 
 
-def _transposed(made: _Made) -> Elements | None:
-    rank = len(made.shape)
-    order = [int(d) % rank for d in made.given.get("dims", range(rank))]
-    if "dims" not in made.given:
-        one, other = (made.axis(rank, word) for word in ("dim0", "dim1")) if "dim0" in made.given else (0, rank - 1)
-        order[one], order[other] = order[other], order[one]
-    return made.source.transposed(order)
+def _transposed(shape: Any, self: Elements, dims: Any = None, dim0: int = 0, dim1: int = -1, **_: Any) -> Any:
+    order = list(range(len(shape)))
+    if len(order) > 1:
+        order[dim0], order[dim1] = order[dim1], order[dim0]
+    return self.transposed(order if dims is None else [int(each) % len(shape) for each in dims])
 
 
-def _joined(made: _Made) -> Elements | None:
-    axis, parts = made.axis(len(made.shape)) - len(made.shape), made.given["tensors"]
-    return joined([part for part in parts if len(part.shape) == len(made.shape)], axis)
+def _joined(shape: Any, tensors: Sequence[Elements], dim: int = 0, **_: Any) -> Elements | None:
+    rank = len(shape)
+    return joined([part for part in tensors if len(part.shape) == rank], dim % rank - rank)
 
 
-def _filled(word: str, number: Any = None) -> Callable[[_Made], Elements | None]:
-    def found(made: _Made) -> Elements | None:
-        value = made.given.get(word, number)
-        value = value.number if isinstance(value, Elements) else value
-        return None if value is None else Elements(made.shape, value)
-
-    return found
+def _spread(word: str) -> _Rule:
+    return lambda shape, **given: everywhere(given[word], shape)
 
 
-def _spread(word: str) -> Callable[[_Made], Elements | None]:
-    return lambda made: made.given[word].spread(made.shape)
+def _filled(number: int) -> _Rule:
+    return lambda shape, **_: Elements(shape, number)
 
 
-_ELEMENTS: Mapping[str, Callable[[_Made], Elements | None]] = {
-    "arange": _ranged, "full": _filled("fill_value"), "full_like": _filled("fill_value"),
-    "new_full": _filled("fill_value"), "fill": _filled("value"), "scalar_tensor": _filled("s"),
-    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), _filled("", 0)),
-    **dict.fromkeys(("ones", "ones_like", "new_ones"), _filled("", 1)),
-    "add": _plus("add"), "sub": _plus("subtract"), "div": _quotient_of, "_to_copy": _converted, "clamp": _clamped,
-    "rsub": lambda made: worked_out("subtract", *made.operands("other", "self")),
-    "clamp_min": _clamped, "clamp_max": _clamped, "neg": _function("negative", "self"),
-    "abs": _function("absolute", "self"), "floor": _function("floor", "self"), "mul": _function("multiply"),
-    **{name: _function(name) for name in ("floor_divide", "remainder", "minimum", "maximum")},
-    "ge": _function("greater_equal"), "gt": _function("greater"), "le": _function("less_equal"),
-    "lt": _function("less"), "eq": _function("equal"), "ne": _function("not_equal"),
-    **{f"logical_{word}": _function(f"logical_{word}") for word in ("and", "or", "xor")},
-    **{f"bitwise_{word}": _truth(f"logical_{word}", "self", "other") for word in ("and", "or", "xor")},
-    "logical_not": _function("logical_not", "self"), "bitwise_not": _truth("logical_not", "self"),
-    "where": _function("where", "condition", "self", "other"),
-    "masked_fill": _function("where", "mask", "value", "self"),
-    "tril": lambda made: triangle(made.source, made.given.get("diagonal", 0), False),
-    "triu": lambda made: triangle(made.source, made.given.get("diagonal", 0), True),
-    "cumsum": lambda made: counted_up(made.source, made.axis(len(made.shape)) - len(made.shape)),
-    "slice": _taken, "select": _taken, "cat": _joined, "repeat": _repeated, "copy": _spread("src"),
-    **dict.fromkeys(("permute", "transpose", "t", "numpy_T"), _transposed),
+#: What makes or moves elements; other functions of them are called as theirs in ``programs.positions``.
+_ELEMENTS: Mapping[str, _Rule] = {
+    "arange": lambda shape, start=None, step=1, **_: Elements(shape, (start or 0) + step * place(-1)),
+    **dict.fromkeys(("full", "full_like", "new_full"), _spread("fill_value")),
+    **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), _filled(0)),
+    **dict.fromkeys(("ones", "ones_like", "new_ones"), _filled(1)),
     **dict.fromkeys(("expand", "clone", "alias", "detach", "lift_fresh", "contiguous"), _spread("self")),
     **dict.fromkeys(("view", "_unsafe_view", "_reshape_alias", "reshape", "unsqueeze", "squeeze"),
-                    lambda made: made.source.reshaped(made.shape)),
+                    lambda shape, self, **_: self.reshaped(shape)),
+    **dict.fromkeys(("permute", "transpose", "t", "numpy_T"), _transposed),
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), _clamped), **dict.fromkeys(("slice", "select"), _part),
+    "fill": _spread("value"), "scalar_tensor": _spread("s"), "copy": _spread("src"), "repeat": _repeated,
+    "cat": _joined, **dict.fromkeys(("max", "min"), lambda *_, **__: None),  # of all elements
+    "add": _sum("add"), "sub": _sum("sub"), "rsub": lambda _, self, other, **__: worked_out("sub", other, self),
+    "div": _quotient, "_to_copy": lambda _, self, into, **__: converted(self, into),
+    "masked_fill": lambda _, self, mask, value, **__: worked_out("where", mask, value, self),
+    "tril": lambda _, self, diagonal, **__: triangle(self, diagonal, False),
+    "triu": lambda _, self, diagonal, **__: triangle(self, diagonal, True),
+    "cumsum": lambda shape, self, dim, **_: counted_up(self, dim % max(1, len(shape)) - len(shape)),
 }  # fmt: skip
 
 
