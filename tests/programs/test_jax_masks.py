@@ -171,5 +171,6 @@ def test_zeros_in_scores_hide_nothing():
     shape = jax.ShapeDtypeStruct((2, S, HEADS, SIZE), "float32")
     before = trace(partial(_attend, lambda scores: jnp.tril(scores)), shape, shape, shape)
     assert not any("masked" in text for text in before.assumptions)
-    turned = trace(partial(_attend, lambda scores: scores * np.full((S, S), -1.0)), shape, shape, shape)
-    assert not any("masked" in text for text in turned.assumptions)
+    for factor in (np.full((S, S), -1.0), np.tri(S)):
+        turned = trace(partial(_attend, lambda scores, factor=factor: scores * factor), shape, shape, shape)
+        assert not any("masked" in text for text in turned.assumptions)

@@ -573,10 +573,10 @@ def _scored(name: str, facts: list[Known]) -> Scores | None:
     for fact in facts:
         if isinstance(fact, Scores):
             found = found.masked(fact.mask)
-        elif fact is not None and fact.shape and name in ("add", "sub", "mul"):
+        elif fact is not None and fact.shape and name in (("mul",) if found.soft else ("add", "sub")):
             added = positions.worked_out("negative" if name == "sub" else "positive", fact)
-            found = found if added is None else found.masked(added.visible(is_added=name != "mul"))
-    return found._replace(soft=found.soft or (name in ("exp", "exp2") and found.mask is not None))
+            found = found if added is None else found.masked(added.visible(is_added=not found.soft))
+    return found._replace(soft=found.soft or name in ("exp", "exp2"))
 
 
 def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tuple[Size, ...]) -> Elements | None:
