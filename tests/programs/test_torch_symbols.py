@@ -186,10 +186,15 @@ def test_a_table_of_positions_says_up_to_which_size_the_formulas_hold(positions)
     assert f"where S ≤ {positions}" in traced.assumptions[0]
 
 
-def test_a_sum_over_products_of_three_goes_in_the_order_of_typical_sizes():
-    pytest.importorskip("opt_einsum")
-    traced = trace(lambda a, b, c: torch.einsum("bi,ij,jk->bk", a, b, c), "fp32[B, 8]", "fp32[8, 16]", "fp32[16, 4]")
+def test_products_of_several_say_for_which_sizes_their_order_is_the_cheapest():
+    given = "fp32[B, 8]", "fp32[8, 16]", "fp32[16, 4]"
+    traced = trace(lambda *matrices: torch.linalg.multi_dot(matrices), *given)
     assert traced.flops() == 2 * 4 * 8 * 16 + 2 * 8 * 4 * B
+    assert "where 192*B ≥ 32*B + 512" in traced.assumptions[0]
+    pytest.importorskip("opt_einsum")
+    traced = trace(lambda *matrices: torch.einsum("bi,ij,jk->bk", *matrices), *given)
+    assert traced.flops() == 2 * 4 * 8 * 16 + 2 * 8 * 4 * B
+    assert "64*B + 1024 < 384*B" in traced.assumptions[0]
 
 
 class Trained(nn.Module):

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from math import prod
@@ -38,7 +39,6 @@ from roofline.ops import pricing
 from roofline.ops.attention import AttentionSizes, attention
 from roofline.ops.einsum import einsum_operations, operand_letters
 from roofline.ops.masks import CAUSAL
-from roofline.programs.pytorch.open_sizes import hinted_size
 from roofline.programs.pytorch.operators import opened
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, packed_window, run_whole
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function, price, shape
@@ -246,13 +246,17 @@ def matmul(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
 def einsum(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A sum over products of one or two operands whole; more go pair by pair as PyTorch orders them.
 
-    Of open sizes the order is that of the numbers that stand for them where a program branches.
+    Of open sizes each choice of an order is a branch of the program.
     """
     operands = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
     chosen = torch.backends.opt_einsum
     if len(operands) > 2 and isinstance(args[0], str) and recorder.open and chosen.is_available() and chosen.enabled:
-        shapes = [tuple(map(hinted_size, item.shape)) for item in operands]
-        pairs = chosen.get_opt_einsum().contract_path(args[0], *shapes, shapes=True, optimize=chosen.strategy)[0]
+        words, result = operand_letters(args[0], [item.dim() for item in operands])
+        sizes = defaultdict[str, Any](lambda: 1)
+        for word, item in zip(words, operands, strict=True):
+            sizes.update((label, size) for label, size in zip(word, item.shape, strict=True) if size != 1)
+        order = chosen.get_opt_einsum().paths.get_path_fn(chosen.strategy)
+        pairs = order([*map(frozenset, words)], frozenset(result), sizes)
         return torch._VF.einsum(args[0], operands, path=[place for pair in pairs for place in pair])
     if len(operands) > 2 or not isinstance(args[0], str) or _is_sparse(*operands):
         return NotImplemented
@@ -270,31 +274,26 @@ def einsum(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
 
 @function(torch.linalg.multi_dot, torch.chain_matmul)
 def chain(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Products of matrices one after the other; of open sizes in the order that the numbers they stand for ask for."""
+    """Products of matrices in the cheapest order; of open sizes each choice of one is a branch of the program."""
     tensors = list(args[0] if isinstance(args[0], list | tuple) else args)
     if not (recorder.open and any(map(is_open, tensors))):
         return NotImplemented
     ends = [tensor.dim() == 1 for tensor in (tensors[0], tensors[-1])]
     tensors[0] = tensors[0][None] if ends[0] else tensors[0]
     tensors[-1] = tensors[-1][:, None] if ends[1] else tensors[-1]
-    sizes = [hinted_size(tensors[0].shape[0]), *(hinted_size(tensor.shape[1]) for tensor in tensors)]
+    sizes = [tensors[0].shape[0], *(tensor.shape[1] for tensor in tensors)]
 
     @cache
-    def cheapest(first: int, last: int) -> tuple[int, int]:
-        """Multiplications of the product of some of them, and after which one it is split."""
+    def cheapest(first: int, last: int) -> tuple[Any, Callable[[], Any]]:
+        """Multiplications of the product of some of them, and how it is made."""
         if first == last:
-            return 0, first
-        each = sizes[first], sizes[last + 1]
-        return min(
-            (cheapest(first, at)[0] + cheapest(at + 1, last)[0] + prod((*each, sizes[at + 1])), at)
-            for at in range(first, last)
-        )
+            return 0, lambda: tensors[first]
+        halves = [(cheapest(first, at), cheapest(at + 1, last), sizes[at + 1]) for at in range(first, last)]
+        ways = [(one[0] + other[0] + sizes[first] * n * sizes[last + 1], one[1], other[1]) for one, other, n in halves]
+        cost, one, other = min(ways, key=lambda way: way[0])
+        return cost, lambda: torch.mm(one(), other())
 
-    def multiplied(first: int, last: int) -> Any:
-        at = cheapest(first, last)[1]
-        return tensors[first] if first == last else torch.mm(multiplied(first, at), multiplied(at + 1, last))
-
-    found = multiplied(0, len(tensors) - 1)
+    found = cheapest(0, len(tensors) - 1)[1]()
     found = found[:, 0] if ends[1] else found
     return found[0] if ends[0] else found
 
