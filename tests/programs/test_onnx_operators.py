@@ -386,6 +386,14 @@ def test_what_is_cut_off_and_weights_of_other_classes_are_not_read():
     assert trace(model([loss], given, [value("y")])).bytes("minimal") == 4 * 2 + 8 * 2 + 4 * 2 + 4
 
 
+def test_an_einsum_of_three_says_that_its_order_is_that_of_large_sizes():
+    node = helper.make_node("Einsum", ["a", "b", "c"], ["y"], equation="ij,jk,kl->il")
+    for rows, is_said in (("S", True), (5, False)):
+        given = [value("a", rows, 30), value("b", 30, 40), value("c", 40, 7)]
+        said = trace(model([node], given, [value("y")])).assumptions
+        assert any("products go in the order" in line for line in said) == is_said
+
+
 def test_rows_of_an_einsum_read_those_rows():
     places = [numpy_helper.from_array(np.array([n]), name) for name, n in (("from", 0), ("to", 3))]
     nodes = [

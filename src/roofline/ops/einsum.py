@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from operator import le
 
 from roofline.frozen import NamedTuple, replace
 from roofline.ops import pricing
-from roofline.sizes import Size, at_typical_size, is_array, product
+from roofline.sizes import Size, at_typical_size, is_array, is_surely, product
 from roofline.work import Op, Tensor
 
 
@@ -77,7 +78,7 @@ def einsum_operations(
     81920
     4096
 
-    Orders of open sizes are compared at typical ones.
+    Orders of open sizes are compared at typical ones, which the last operation says where another may be cheaper.
     """
     words, result = operand_letters(equation, [len(tensor.dims) for tensor in reads])
     size: dict[str, Size] = {}
@@ -89,8 +90,13 @@ def einsum_operations(
     usual: Order = ((0, 1),) * (len(terms) - 1)
     if not any_order or any(map(is_array, size.values())) or not 2 < len(terms) <= MOST_ORDERED:
         return _in_order(name, terms, usual, set(result), size, writes[0])
-    found = (_in_order(name, terms, order, set(result), size, writes[0]) for order in (usual, *_orders(len(terms))))
-    return min(found, key=lambda ops: at_typical_size(sum(op.work.total("flops") * op.repeat for op in ops)))
+    found = [_in_order(name, terms, order, set(result), size, writes[0]) for order in (usual, *_orders(len(terms)))]
+    costs: list[Size] = [sum(op.work.total("flops") * op.repeat for op in ops) for ops in found]
+    least, cost = min(enumerate(costs), key=lambda each: at_typical_size(each[1]))
+    ops = found[least]
+    if not all(is_surely(le, cost, other) for other in costs):
+        ops[-1] = replace(ops[-1], note=f"{name}: products go in the order that is the cheapest at open sizes of 1,024")
+    return ops
 
 
 def _diagonal(tensor: Tensor, word: Sequence[str], size: Mapping[str, Size]) -> Tensor:
