@@ -468,14 +468,20 @@ class Reach(NamedTuple):
         return None if valid is None else self.covered(valid)
 
     def apart(self) -> Size:
-        """Count the windows that share no place with one before.
+        """Count the windows that share no place with one before; of windows side by side those that meet an element.
 
         >>> Reach(9, 4, 3, 2).apart(), Reach(9, 3, 3, 3).apart(), Reach(9, 5, 3, 1, 0, 2).apart()
         (1, 3, 2)
+        >>> Reach(3, 7, 1, 1, 2).apart()
+        3
         """
         shared = gcd(self.stride, self.dilation) if isinstance(self.stride, int) else 1
-        overlap = not is_surely(ge, self.stride // shared, self.taps)
-        return minimum(self.results, self.dilation // shared) if overlap else self.results
+        if not is_surely(ge, self.stride // shared, self.taps):
+            return minimum(self.results, self.dilation // shared)
+        if is_symbol(self.results) and is_zero(self.low):
+            return self.results
+        first, last = self.low - self.dilation * (self.taps - 1), (self.length - 1) * self.base + self.low
+        return _between(first, last, self.stride, self.results)
 
     @property
     def stretch(self) -> Size:

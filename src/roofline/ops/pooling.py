@@ -17,7 +17,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.convolution import Reach, read_by_windows, require_results, windows
 from roofline.ops.rules import Context, register
-from roofline.sizes import Size, exact_div, is_number, is_symbol, is_zero, minimum, product
+from roofline.sizes import Size, exact_div, is_symbol, is_zero, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -51,13 +51,10 @@ def pool(
     without elements is an error, but for an empty input.
     """
     require_results(name, reads, writes)
-    elements, met = reads[0].elements, [(place, many) for place in places if (many := place.met()) is not None]
-    if places and len(met) == len(places) and not is_zero(results):
-        elements = exact_div(elements, product(place.length for place in places)) * product(many for _, many in met)
-        begun = product(  # each of these meets an element of its own: of windows in the padding alone none counts
-            minimum(place.apart(), many) if place.low or is_number(many) else place.apart() for place, many in met
-        )
-        apart = exact_div(results, product(place.results for place in places)) * begun
+    elements, met = reads[0].elements, [place.met() for place in places]
+    if places and not any(each is None for each in met) and not is_zero(results):
+        elements = exact_div(elements, product(place.length for place in places)) * product(met)
+        apart = exact_div(results, product(place.results for place in places)) * product(p.apart() for p in places)
     elif apart is None:
         elements, apart = minimum(elements, results * window), results
     reads, unread = read_by_windows(reads, places)

@@ -656,6 +656,6 @@ def _update(plan: StepPlan, count: Size, held: Size) -> Op:
     state = [Tensor("optimizer states", (held,), "int8", "state")] if held else []
     weights = [] if formats.second_copy else [replace(written, ident="weights", needed=0)]
     new = (written, *(replace(tensor, ident="new optimizer states") for tensor in state))
-    work, reads = Work.flops("vector", "fp32", optimizer_named(formats.optimizer).flops * count), (*state, gradients)
-    facts = {"dims": {"elements": count}, "where": "optimizer", "phase": "optimizer"}
-    return Op("optimizer", "elementwise", work, (*reads, *weights), new, **facts)
+    work = Work.flops("vector", "fp32", optimizer_named(formats.optimizer).flops * count)
+    reads, dims = (*state, gradients, *weights), {"elements": count}
+    return Op("optimizer", "elementwise", work, reads, new, dims, where="optimizer", phase="optimizer")
