@@ -478,7 +478,7 @@ class Reach(NamedTuple):
         shared = gcd(self.stride, self.dilation) if isinstance(self.stride, int) else 1
         if not is_surely(ge, self.stride // shared, self.taps):
             return minimum(self.results, self.dilation // shared)
-        if is_symbol(self.results) and is_zero(self.low):
+        if is_symbol(self.results):  # padding as wide as a window is rare, and its form long
             return self.results
         first, last = self.low - self.dilation * (self.taps - 1), (self.length - 1) * self.base + self.low
         return _between(first, last, self.stride, self.results)
