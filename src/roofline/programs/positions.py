@@ -234,16 +234,21 @@ class Visible(NamedTuple):
 
 
 class _Bounds:
-    """What the conditions of a part leave: rows and columns, the band of them, how far apart their chunks may lie."""
+    """What the conditions of a part leave: rows and columns, how far apart they may lie, and how far their chunks.
+
+    By 1 stands how far a column may come after a row, by -1 how far before it.
+    """
 
     def __init__(
         self, part: Iterable[Any], rows: Sequence[Size], columns: Sequence[Size], row: int = -2, column: int = -1
     ) -> None:
         self.rows, self.columns, self.places = [*rows], [*columns], (place(row), place(column))
         self.is_of_all_rows = True
-        self.before: Size | None = None
-        self.after: Size | None = None
-        self.chunks: dict[int, tuple[Any, ...]] = {}
+        self.band: dict[int, Size] = {}
+        self.apart: dict[int, int] = {}
+        self.chunk: tuple[Size, Size, Size] | None = (
+            None  # what rows and columns have before them of a chunk, its length
+        )
         for condition in part:
             self._add(condition)
 
@@ -253,68 +258,53 @@ class _Bounds:
         if not own.keys() <= {*self.places}:
             raise _Unknown
         row, column = (own.get(each, _Term(0, each, 0, 1)) for each in self.places)
+        way = int(row.factor)
         if row.chunk != 1:
-            if row.factor in self.chunks or not condition.is_Add:
+            a, b, length = map(sizes.plain_number, (row.start, column.start, row.chunk))
+            if way in self.apart or is_symbol(rest) or self.chunk not in (None, (a, b, length)):
                 raise _Unknown
-            self.chunks[row.factor] = (row.start, column.start, row.chunk, rest)
-        elif row.factor and column.factor:
-            if row.factor == 1:
-                self.after = _least(self.after, rest)
-            else:
-                self.before = _least(self.before, rest)
+            if not any(sympy.sympify(each).is_nonnegative for each in (a, b)):
+                raise _Unknown  # chunks before the first
+            self.chunk, self.apart[way] = (a, b, length), rest
+        elif way and column.factor:
+            self.band = _closer(self.band, way, rest)
         else:
-            edges = self.rows if row.factor else self.columns
+            edges = self.rows if way else self.columns
             self.is_of_all_rows &= edges is self.columns
-            if row.factor + column.factor == 1:
+            if way + column.factor == 1:
                 edges[0] = maximum(edges[0], -rest)
             else:
                 edges[1] = minimum(edges[1], rest + 1)
 
-    def _of_chunks(self) -> tuple[Size, Size, Size, int | None, int | None]:
-        """How far rows and columns stand behind the start of a chunk, its length, how many chunks apart they lie."""
-        (own, *others), low, high = {each[:3] for each in self.chunks.values()}, self.chunks.get(1), self.chunks.get(-1)
-        if others or any(each is not None and is_symbol(each[3]) for each in (low, high)):
-            raise _Unknown
-        a, b, chunk = map(sizes.plain_number, own)
-        return a, b, chunk, None if low is None else -low[3], None if high is None else high[3]
-
     def pairs(self) -> Size:
         """Pairs of rows and columns that see each other."""
-        before, after = self.before, self.after
-        if not self.chunks:
-            return self._pairs(before, after)
-        a, b, chunk, low, high = self._of_chunks()
-        if low is not None and high is not None:
-            if high - low > _MOST_CASES:
+        if self.chunk is None:
+            (r0, r1), (c0, c1) = self.rows, self.columns
+            return _pairs_of(self.band, maximum(0, r1 - r0), maximum(0, c1 - c0), r0 - c0)
+        if len(self.apart) == 2:
+            if sum(self.apart.values()) > _MOST_CASES:
                 raise _Unknown
-            return sum(self._pairs(before, after, (a, b, chunk, apart)) for apart in range(low, high + 1))
-        if high is not None:  # what a diagonal through the corners of chunks lets see, and what they do beyond it
-            edge = chunk * high + b - a
-            beyond = self._pairs(before, _least(after, -edge - 1), (a, b, chunk, high))
-            return self._pairs(_least(before, edge), after) + beyond
-        edge = chunk * low + b - a
-        beyond = self._pairs(_least(before, edge - 1), after, (a, b, chunk, low))
-        return self._pairs(before, _least(after, -edge)) + beyond
+            return sum(self._pairs(self.band, apart) for apart in range(-self.apart[1], self.apart[-1] + 1))
+        # what a diagonal through the corners of chunks lets see, and what they do beyond it
+        ((way, apart),), (a, b, length) = self.apart.items(), self.chunk
+        edge = length * apart + way * (a - b)
+        found = _Bounds((), self.rows, self.columns)
+        found.band = _closer(self.band, way, edge)
+        return found.pairs() + self._pairs(_closer(self.band, -way, -edge - 1), -way * apart)
 
-    def _pairs(
-        self, before: Size | None, after: Size | None, chunks: tuple[Size, Size, Size, int] | None = None
-    ) -> Size:
-        """Pairs of a band, all or those that lie so many chunks apart."""
-        (r0, r1), (c0, c1) = self.rows, self.columns
-        if chunks is None:
-            return _band(maximum(0, r1 - r0), maximum(0, c1 - c0), r0 - c0, before, after)
-        a, b, chunk, apart = chunks
+    def _pairs(self, band: Mapping[int, Size], apart: int) -> Size:
+        """Those of a band that lie so many chunks apart."""
+        assert self.chunk is not None
+        (r0, r1), (c0, c1), (a, b, chunk) = self.rows, self.columns, self.chunk
         a, b = a + chunk * max(0, -apart), b + chunk * max(0, apart)
-        if not any(sympy.sympify(each).is_nonnegative for each in (a, b)):
-            raise _Unknown
-        before, after = (None if side is None else side + way * (a - b) for side, way in ((before, 1), (after, -1)))
+        band = {way: side + way * (b - a) for way, side in band.items()}
 
         def up_to(S: Size, T: Size) -> Size:
             """Pairs of the first S rows and T columns, counted from the start of a chunk."""
             S, T = maximum(0, S), maximum(0, T)
             full = floor_div(minimum(S, T), chunk)
             rows, columns = (n - full * chunk if S == T else minimum(chunk, n - full * chunk) for n in (S, T))
-            return full * _band(chunk, chunk, 0, before, after) + _band(rows, columns, 0, before, after)
+            return full * _pairs_of(band, chunk, chunk, 0) + _pairs_of(band, rows, columns, 0)
 
         r1, c1 = maximum(r0, r1), maximum(c0, c1)
         found = up_to(r1 + a, c1 + b)
@@ -324,36 +314,35 @@ class _Bounds:
 
     def columns_seen(self) -> tuple[Size, Size]:
         """The columns that some row sees, from one to another."""
-        (r0, r1), (c0, c1), before, after = self.rows, self.columns, self.before, self.after
-        if self.chunks:
-            a, b, chunk, low, high = self._of_chunks()
-            sides = [side + way * (a - b) for side, way in ((before, 1), (after, -1)) if side is not None]
-            if sides and not (all(map(_is_ahead, sides)) and (low or 0) <= 0 <= (high or 0)):
+        (r0, r1), (c0, c1) = self.rows, self.columns
+        if self.chunk is not None:
+            a, b, chunk = self.chunk
+            if self.band and not _is_ahead({way: side + way * (b - a) for way, side in self.band.items()}, self.apart):
                 raise _Unknown
-            c0 = c0 if high is None else maximum(c0, (floor_div(r0 + a, chunk) - high) * chunk - b)
-            c1 = c1 if low is None else minimum(c1, (ceil_div(r1 + a, chunk) - low) * chunk - b)
-        c0 = c0 if before is None else maximum(c0, r0 - before)
-        c1 = c1 if after is None else minimum(c1, r1 + after)
-        return c0, c1 if self.is_of_all_rows else minimum(
-            c1, c0 + maximum(0, r1 - r0) * c1
-        )  # none where there is no row
+            if -1 in self.apart:
+                c0 = maximum(c0, (floor_div(r0 + a, chunk) - self.apart[-1]) * chunk - b)
+            if 1 in self.apart:
+                c1 = minimum(c1, (ceil_div(r1 + a, chunk) + self.apart[1]) * chunk - b)
+        c0 = maximum(c0, r0 - self.band[-1]) if -1 in self.band else c0
+        c1 = minimum(c1, r1 + self.band[1]) if 1 in self.band else c1
+        return c0, c1 if self.is_of_all_rows else minimum(c1, c0 + maximum(0, r1 - r0) * c1)  # of no row none
 
 
-def _least(*sides: Size | None) -> Size:
-    return minimum(*(side for side in sides if side is not None))
+def _closer(band: Mapping[int, Size], way: int, side: Size) -> dict[int, Size]:
+    """A band that is limited on one side."""
+    return {**band, way: minimum(band[way], side) if way in band else side}
 
 
-def _is_ahead(side: Size) -> bool:
-    return not is_symbol(side) and side >= 0
+def _is_ahead(*bands: Mapping[int, Size]) -> bool:
+    """Whether each row surely sees the column at its own place."""
+    return not any(is_symbol(side) or side < 0 for band in bands for side in band.values())
 
 
-def _band(S: Size, T: Size, offset: Size, before: Size | None, after: Size | None) -> Size:
-    """Pairs of the band of so many rows and columns, of which the first row stands at column ``offset``."""
-    own = None if offset == T - S and all(side is None or _is_ahead(side) for side in (before, after)) else offset
-    found = BandMask(own, before, after).pairs(S, T)
-    if before is None or after is None:
-        return found
-    return found if sympy.sympify(before + after + 1).is_nonnegative else maximum(0, found)
+def _pairs_of(band: Mapping[int, Size], S: Size, T: Size, offset: Size) -> Size:
+    """Pairs of a band of so many rows and columns, of which the first row stands at column ``offset``."""
+    own = None if offset == T - S and _is_ahead(band) else offset
+    found = BandMask(own, band.get(-1), band.get(1)).pairs(S, T)
+    return found if len(band) < 2 or sympy.sympify(sum(band.values()) + 1).is_nonnegative else maximum(0, found)
 
 
 class Elements:
@@ -426,15 +415,6 @@ class Elements:
         rank = len(self.shape)
         at = [place(list(order).index(axis) - rank) for axis in range(rank)]
         return self.moved([self.shape[axis] for axis in order], at)
-
-    def sliced(
-        self, starts: Sequence[Any], shape: Sequence[Size], steps: Sequence[Any] | None = None
-    ) -> Elements | None:
-        """A part from a place on; steps below 0 go backwards."""
-        rank = len(self.shape)
-        return self.moved(
-            shape, [start + place(axis - rank) * (steps[axis] if steps else 1) for axis, start in enumerate(starts)]
-        )
 
     def spread(self, shape: Sequence[Size], axes: Sequence[int] | None = None) -> Elements | None:
         """Repeated along axes that it lacks, or has one element along; ``axes`` are those of the result it has."""

@@ -603,7 +603,9 @@ def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tup
     if name == "transpose":
         return first.transposed(params["permutation"])
     if name == "slice":
-        return first.sliced(_sizes(params["start_indices"]), out, params["strides"] or (1,) * len(out))
+        steps = params["strides"] or (1,) * len(out)
+        each = enumerate(zip(_sizes(params["start_indices"]), steps, strict=True))
+        return first.moved(out, [start + step * positions.place(d - len(out)) for d, (start, step) in each])
     if name == "cumsum" and not params["reverse"]:
         return positions.counted_up(first, params["axis"] - len(out))
     return first if name in _SAME else positions.worked_out(name, first)

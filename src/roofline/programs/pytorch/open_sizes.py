@@ -236,7 +236,7 @@ def _sum(name: str) -> _Rule:
     return lambda _, self, other, alpha, **__: worked_out(name, self, worked_out("mul", other, alpha))
 
 
-def _quotient(_: Any, self: Elements, other: Any, rounding_mode: str | None = None, **__: Any) -> Elements | None:
+def _divided(_: Any, self: Elements, other: Any, rounding_mode: str | None = None, **__: Any) -> Elements | None:
     rounded = {None: "positive", "floor": "floor", "trunc": "trunc"}[rounding_mode]
     return worked_out(rounded, worked_out("true_divide", self, other))
 
@@ -295,7 +295,7 @@ _ELEMENTS: Mapping[str, _Rule] = {
     "fill": _spread("value"), "scalar_tensor": _spread("s"), "copy": _spread("src"), "repeat": _repeated,
     "cat": _joined, **dict.fromkeys(("max", "min"), lambda *_, **__: None),  # of all elements
     "add": _sum("add"), "sub": _sum("sub"), "rsub": lambda _, self, other, **__: worked_out("sub", other, self),
-    "div": _quotient, "_to_copy": lambda _, self, into, **__: converted(self, into),
+    "div": _divided, "_to_copy": lambda _, self, into, **__: converted(self, into),
     "masked_fill": lambda _, self, mask, value, **__: worked_out("where", mask, value, self),
     "tril": lambda _, self, diagonal, **__: triangle(self, diagonal, False),
     "triu": lambda _, self, diagonal, **__: triangle(self, diagonal, True),
