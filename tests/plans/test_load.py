@@ -176,6 +176,16 @@ def test_none_comes_in_while_the_few_places_are_taken(places: int, how: dict[str
         assert getattr(found, time).percentile == pytest.approx(getattr(seen, time).percentile, rel=0.15)
 
 
+@pytest.mark.parametrize("places", [2, 8])
+def test_answers_of_one_length_are_stopped_once_by_each_other_place(places: int) -> None:
+    """A place is taken over once while an answer decodes, so that no gap is longer than with all of these stops."""
+    server = ServerTimes.of(step=np.full(places + 1, 0.03), prompt=0.2, output=33, lengths="fixed")
+    found = server.under(0.9 * server.largest_rate).time_per_token
+    most = 0.03 + (places - 1) * 0.2 / 32
+    assert 0.03 < found.mean < found.percentile <= most * (1 + 1e-12)
+    assert found.percentile > 0.97 * most
+
+
 @pytest.mark.parametrize(("lengths", "chunks"), [("geometric", 5), ("fixed", 4)])
 def test_places_that_are_filled_one_at_a_time_limit_the_rate(lengths: str, chunks: int) -> None:
     mixed = np.full(5, 0.015)

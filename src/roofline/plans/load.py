@@ -624,7 +624,11 @@ class LoadedServer:
         full = (self.server.most - 1) * lengths / self.server.decode_steps * prompt
         rest = later * (1 + float((came - at_first).mean()) / max(float(later.mean()), 1e-30))
         later = np.maximum(later, np.minimum(rest, full))
-        return busy_period_points((at_first + later) * (1 - busy) / unit, busy) * unit
+        found = busy_period_points((at_first + later) * (1 - busy) / unit, busy) * unit
+        if LENGTHS[self.server.lengths] or self.server.draft is not None:
+            return found
+        # of answers that all take as many steps each other place begins one meanwhile, at most
+        return _within(found, (self.server.most - 1) * prompt * max(work for _, work in self.server.spread), found)
 
     def _stalled_in_chunks(self, lengths: Any, decoding: Any, waits: Any, met: Any) -> Any:
         """Seconds by which chunks lengthen a request's steps: all of them while prompts before its end are left."""
@@ -642,11 +646,8 @@ class LoadedServer:
         mean = often * (left + forgets * np.expm1(-left / forgets))
         # they do not overlap: their number varies less than a Poisson one
         unit = chunks * (1 - often * left / (left + chunks / (1 - busy) ** 2)) ** 2
-        later = np.minimum(unit * self._by_state(mean * (1 - busy) / unit, busy, paired=True), left)
-        # none outlasts the request; the mean stays
-        short = (mean - later).mean(axis=-1, keepdims=True)
-        room = np.maximum((left - later).mean(axis=-1, keepdims=True), 1e-30)
-        return (first + later + (left - later) * np.clip(short / room, 0.0, 1.0)) * beside
+        later = unit * self._by_state(mean * (1 - busy) / unit, busy, paired=True)
+        return (first + _within(later, left, mean)) * beside  # none outlasts the request
 
     def _came_in(self, waits: Any) -> Any:
         """Requests that came behind one while it waited: in a renewal process (1 − c²)/2 fewer where they are even."""
@@ -804,6 +805,13 @@ Time = TypeVar("Time", float, LatencyUnderLoad)
 def request_times(first: Time, gap: Time, last: Time) -> dict[str, Time]:
     """The times of a request that a limit may be set on: its first token, each further one, the last one."""
     return {"first_token": first, "per_token": gap, "end_to_end": last}
+
+
+def _within(values: Any, most: Any, mean: Any) -> Any:
+    """Values along the last axis, none above ``most``; their mean is that of ``mean`` where there is room for it."""
+    kept = np.minimum(values, most)
+    short, room = ((each - kept).mean(axis=-1, keepdims=True) for each in (mean, most))
+    return kept + (most - kept) * np.clip(short / np.maximum(room, 1e-30), 0.0, 1.0)
 
 
 def _share_kept(times: Any) -> Any:
