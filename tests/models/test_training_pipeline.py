@@ -445,6 +445,15 @@ def test_few_microbatches_wait_as_long_as_they_do_where_no_number_is_stated(orde
     assert ("and reading weights more than once" in said) is (order not in ("gpipe", "1f1b"))
 
 
+@pytest.mark.parametrize(("stated", "instead"), [(None, "another schedule"), (4, "fewer microbatches")])
+def test_fewer_sequences_than_interleaved_stages_do_not_run(stated: int | None, instead: str) -> None:
+    asked: dict[str, Any] = {"on": "h100:4", "pipeline": 4, "schedule": "interleaved", "sequence": 1024}
+    found = train("gpt-2", **asked, batch_tokens=1024, microbatches=stated)
+    assert found.incomplete[0].startswith("0.25 sequences for each microbatch")
+    assert f"modelled; {instead}, shorter sequences" in found.incomplete[0]
+    assert str(found).splitlines()[2].startswith("  DOES NOT RUN: 0.25 sequences in a microbatch")
+
+
 @pytest.mark.parametrize("order", SCHEDULES)
 def test_more_sequences_are_no_faster_where_copies_have_unlike_numbers_of_them(order: str) -> None:
     """The smallest microbatch is a sequence; 19 over 10 copies take no longer than 20, of which each has two."""

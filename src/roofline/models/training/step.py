@@ -286,7 +286,7 @@ def _case(plan: StepPlan) -> Case:
         name=f"{plan.model.name} training step",
         sizes={"batch_tokens": plan.total, "sequence": plan.length, **more},
         assumptions=_assumptions(plan),
-        gaps=(*gaps, *_unsplit(plan.step, plan.microbatches)),
+        gaps=(*gaps, *_unsplit(plan)),
         request={"policy": conventions.policy, "checkpoint": plan.policy.name, **conventions.changes()},
     )
 
@@ -402,15 +402,15 @@ def _forward_pass(asked: TrainingQuestion, model: Model, batch: Size, length: Si
     )  # fmt: skip
 
 
-def _unsplit(step: ForwardPass, parts: Size) -> list[Gap]:
-    if is_array(step.batch) or is_symbol(step.batch) or step.batch >= 1:
+def _unsplit(plan: StepPlan) -> list[Gap]:
+    batch = plan.step.batch
+    if is_array(batch) or is_symbol(batch) or batch >= 1:
         return []
-    where, fewer = ("copy of the model", "copies") if is_one(parts) else ("microbatch", "microbatches")
-    text = (
-        f"{step.batch:.3g} sequences for each {where}: to split one over chips is not modelled; "
-        f"fewer {fewer}, shorter sequences or a larger batch would do"
-    )
-    return [Gap("model", text)]
+    where, instead = "copy of the model", "fewer copies"
+    if not is_one(plan.microbatches):  # where no number is stated they are interleaved, as many as stages
+        where, instead = "microbatch", "another schedule" if _is_of_any_number(plan) else "fewer microbatches"
+    text = f"{batch:.3g} sequences for each {where}: to split one over chips is not modelled; "
+    return [Gap("model", f"{text}{instead}, shorter sequences or a larger batch would do")]
 
 
 def _rank(asked: TrainingQuestion, layout: Parallelism) -> int:
