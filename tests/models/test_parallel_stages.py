@@ -100,11 +100,13 @@ def test_more_stages_than_layers_are_an_error() -> None:
 
 
 def test_stages_cut_by_time_are_those_of_each_entry_of_an_array() -> None:
-    """A long batch has a slower head, so that the last stage holds fewer layers."""
-    asked: dict[str, Any] = {"on": "h100:4", "pipeline": 4, "balance": "time", "context": 20000, "microbatches": 4}
-    batches = [1, 8, 64]
-    together = serve_bound("llama-3-8b", "decode", batch=np.array(batches), **asked)
-    alone = [serve_bound("llama-3-8b", "decode", batch=batch, **asked) for batch in batches]
+    """A long batch has a slower head, so that the last stage holds fewer layers; contexts concern some times alone."""
+    asked: dict[str, Any] = {"on": "h100:4", "pipeline": 4, "balance": "time", "microbatches": 4}
+    batches, contexts = np.array([[1], [8], [64]]), np.array([20000, 40000])
+    together = serve_bound("llama-3-8b", "decode", batch=batches, context=contexts, **asked)
+    every = [{"batch": batch, "context": size} for batch in batches[:, 0].tolist() for size in contexts.tolist()]
+    alone = [serve_bound("llama-3-8b", "decode", **each, **asked) for each in every]
     for name in ("lower", "op_by_op", "upper", "flops"):
-        assert getattr(together, name) == pytest.approx([getattr(each, name) for each in alone], rel=1e-12)
-    assert together.footprint.total == pytest.approx([each.footprint.total for each in alone], rel=1e-12)
+        found = np.broadcast_to(getattr(together, name), (3, 2)).ravel()
+        assert found == pytest.approx([getattr(each, name) for each in alone], rel=1e-12)
+    assert together.footprint.total.ravel() == pytest.approx([each.footprint.total for each in alone], rel=1e-12)

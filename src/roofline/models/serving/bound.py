@@ -551,10 +551,10 @@ def _costs(asked: ServingStep, turns: Size) -> Costs:
     for part in replace(asked, model=local, machine=named).bound().ops:
         inside = numbers.get(part.op.group, ())
         for number in inside:
-            layers[number] += part.lower / len(inside)
+            layers[number] = layers[number] + part.lower / len(inside)
         inner |= bool(inside)
         if not inside:
-            beside[inner] += part.lower
+            beside[inner] = beside[inner] + part.lower
     every = np.broadcast_arrays(*layers, *beside)
     flat = np.array([each.ravel() for each in every])
     if flat.shape[1] > 1:
