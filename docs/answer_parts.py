@@ -119,13 +119,17 @@ def _hints(each: Any) -> dict[str, Any]:
     """The types of a class's or function's names, also where its module imports them for a type checker alone."""
     names: dict[str, Any] = {}
     for module in {each.__module__, *(base.__module__ for base in getattr(each, "__mro__", ()))}:
-        if not module.startswith("roofline"):
-            continue
-        source = Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")
-        for block in _TYPES_ONLY.findall(source):
-            exec("if True:\n" + block, names)  # our own imports
-        names |= vars(sys.modules[module])
+        if module.startswith("roofline"):
+            names |= _names_of_types(module)
     return get_type_hints(each, names)
+
+
+@cache
+def _names_of_types(module: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for block in _TYPES_ONLY.findall(Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")):
+        exec("if True:\n" + block, names)  # our own imports
+    return names | vars(sys.modules[module])
 
 
 def _classes(hint: Any) -> Iterator[type]:

@@ -10,7 +10,7 @@ from contextlib import chdir
 from functools import cache
 from pathlib import Path
 
-from docutils.nodes import Node
+from docutils.nodes import Element, Node, Text
 from sphinx.addnodes import desc_parameterlist, pending_xref
 from sphinx.pycode.parser import Parser
 from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTransform
@@ -198,14 +198,30 @@ _IDLE = (
 )  # fmt: skip
 
 
+#: The kinds of nodes that there are so far: a third of all searches through pages are for others.
+_MADE = {*Text.__mro__}
+
+
+def noting_kinds(make):
+    """A node's own ``__init__`` or ``__setstate__``, which notes that there are nodes of its kind."""
+
+    def noted(self, *given, **named):
+        if type(self) not in _MADE:
+            _MADE.update(type(self).__mro__)
+        make(self, *given, **named)
+
+    return noted
+
+
 def all_below(node, kind):
     """The nodes of a kind, from this one on in the order of the page: docutils hands each up level by level."""
-    left = [node]
+    left = [node] if kind in _MADE else []
     while left:
         node = left.pop()
         if isinstance(node, kind):
             yield node
-        left += reversed(node.children)
+        if below := node.children:
+            left += below[::-1]
 
 
 def for_a_check(app):
@@ -223,6 +239,8 @@ def setup(app):
     import generated_pages
 
     generated_pages.write()
+    Element.__init__ = noting_kinds(Element.__init__)
+    Element.__setstate__ = noting_kinds(lambda self, state: self.__dict__.update(state))
     Node._fast_findall = all_below
     app.connect("autodoc-process-docstring", as_lists)
     app.connect("builder-inited", for_a_check)
