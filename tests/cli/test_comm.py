@@ -370,7 +370,7 @@ def test_what_to_expect_stands_beside_the_floor(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("amount", "way", "binding"),
     [
-        ("1GiB", "hierarchical", "nvlink binds (hops 3.3 µs) nvlink carries 940 MB: 2.09 ms; nic 67.1 MB: 1.34 ms"),
+        ("1GiB", "balanced", "nvlink binds (hops 3.3 µs) nvlink carries 906 MB: 2.01 ms; nic 101 MB: 2.01 ms"),
         ("1kB", "direct", "hops bind nic carries 512 B: 10.2 ns; nvlink 448 B: 996 ps"),
     ],
 )
@@ -387,12 +387,12 @@ def test_what_binds_stands_in_the_first_line(
 def test_each_tier_says_what_it_carries_and_the_algorithm_what_it_needs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2 GB in an NVSwitch that adds up; an eighth over a NIC: 250 MB / 50 GB/s. Without it 2·(7/8)·2 GB over NVLink."""
+    """2 GB in an NVSwitch that adds up; an eighth over a NIC: 250 MB / 50 GB/s. Without it 2·(15/16)·2 GB over both."""
     monkeypatch.setenv("COLUMNS", "120")
     words = ["comm", "allreduce", "--bytes-per-chip", "2GB", "--on"]
     said = run(capsys, *words, "h100:16")
     assert "  nic carries 250 MB: 5 ms; nvlink 2 GB: 4.44 ms, at the same time\n" in said
-    assert "  needs in-network reduction (SHARP) on nvlink; without it hierarchical takes 7.78 ms\n" in said
+    assert "  needs in-network reduction (SHARP) on nvlink; without it balanced takes 7.5 ms\n" in said
     assert "over nvlink  over nic" in said
     assert "through the switches: nic 4 GB, nvlink 32 GB" in said
     alone = run(capsys, *words, "a100:8")
@@ -402,7 +402,7 @@ def test_each_tier_says_what_it_carries_and_the_algorithm_what_it_needs(
     several = run(capsys, *words, "h100:16,a100:16")
     assert "each link carries" not in several
     rows = {line[:24].strip(): line[24:].split() for line in several.splitlines()}
-    assert rows["nic carries"] == ["250", "MB", "250", "MB"]
+    assert rows["nic carries"] == ["250", "MB", "288", "MB"]
     row = next(
         row
         for row in json.loads(run(capsys, *words, "h100:16", "--json"))["algorithms"]
@@ -417,8 +417,8 @@ def test_each_tier_says_what_it_carries_and_the_algorithm_what_it_needs(
 def test_the_sources_of_link_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["comm", "allgather", "--bytes", "1GiB", "--on", "h100:16", "--explain"]) == 0
     shown = capsys.readouterr().out
-    assert "T_nvlink = 940 MB / 450 GB/s = 2.09 ms" in shown
-    assert "T_nic = 67.1 MB / 50 GB/s = 1.34 ms" in shown
+    assert "T_nvlink = 906 MB / 450 GB/s = 2.01 ms" in shown
+    assert "T_nic = 101 MB / 50 GB/s = 2.01 ms" in shown
     assert "  nic 50 GB/s  [spec, " in shown
 
 
@@ -439,9 +439,9 @@ def test_sizes_are_told_of_each_chip_where_they_are_asked_so(capsys: pytest.Capt
     assert f"latency-bound below {format_amount(whole.crossing / 16, 'B')} on each chip" in " ".join(str(part).split())
     several = run(capsys, "comm", "allgather", "--bytes-per-chip", "1MB", "--on", "h100:16,h100:32")
     rows = {line[:36].strip(): line[36:].split() for line in several.splitlines()}
-    assert rows["latency-bound below, on each chip"] == ["106", "kB", "53", "kB"]
-    assert rows["all chips send over nvlink"] == ["224", "MB", "896", "MB"]  # 16·14 MB, 32·28 MB
-    assert rows["all chips send over nic"] == ["16", "MB", "96", "MB"]
+    assert rows["latency-bound below, on each chip"] == ["110", "kB", "53.2", "kB"]
+    assert rows["all chips send over nvlink"] == ["216", "MB", "893", "MB"]  # 16·13.5 MB, 32·27.9 MB
+    assert rows["all chips send over nic"] == ["24", "MB", "99.2", "MB"]
 
 
 def test_several_collectives_are_one_word(capsys: pytest.CaptureFixture[str]) -> None:

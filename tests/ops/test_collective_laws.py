@@ -74,7 +74,7 @@ def test_the_order_of_the_axes_changes_nothing(case, random):
 #: Ways to add up that are no ReduceScatter and AllGather.
 ONE_PASS = (
     "direct", "chain", "spanning trees", "double binary tree", "in-switch", "whole sums", "outer one-shot",
-    "two outer one-shots", "whole sums by rails", "one-shot by rails", "balanced",
+    "two outer one-shots", "whole sums by rails", "one-shot by rails", "balanced", "balanced in-switch",
 )  # fmt: skip
 
 

@@ -348,7 +348,7 @@ SIMULATIONS: dict[str, Simulation] = {
 
 
 #: Algorithms of which another test shows that the links hold them (:mod:`tests.ops.test_spanning_trees`).
-PACKED = ("spanning trees", "balanced")
+PACKED = ("spanning trees", "balanced", "balanced in-switch")
 
 
 def shape(axes: Sequence[MeshAxis]) -> tuple[tuple[str, bool, bool], ...]:

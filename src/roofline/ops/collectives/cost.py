@@ -96,7 +96,7 @@ def cost(
     latter gives each tier a share of its own. ``dtype`` is the format of what an AllReduce adds up: switches add up
     some of them. ``algorithm`` is a name, or a
     :class:`~roofline.ops.collectives.choice.Chooser` that knows the machine. By the rates of a ``machine``
-    ``balanced`` shares bytes out between tiers. An unknown collective or algorithm, or one
+    ``balanced`` and ``balanced in-switch`` share bytes out between tiers. An unknown collective or algorithm, or one
     that the links cannot do, is an error that lists those that can.
 
     >>> from roofline.hardware import chip

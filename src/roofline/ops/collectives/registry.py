@@ -264,7 +264,7 @@ LIKE = {"Reduce": "Broadcast", "Gather": "AllGather", "Scatter": "ReduceScatter"
 ROOTED = ("Broadcast", "Reduce", "Gather", "Scatter")
 
 #: Algorithms in which switches add up and multicast where they can.
-BY_SWITCHES = ("in-switch", "outer one-shot", "two outer one-shots", "one-shot by rails")
+BY_SWITCHES = ("in-switch", "balanced in-switch", "outer one-shot", "two outer one-shots", "one-shot by rails")
 
 #: Collectives that add up.
 SUMMING = ("AllReduce", "ReduceScatter", "Reduce")

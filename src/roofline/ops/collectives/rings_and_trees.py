@@ -869,6 +869,22 @@ def _multicast(call: CollectiveCall) -> Work:
     require_several_tiers,
 )
 def balanced(call: CollectiveCall) -> Work:
+    """Count as :func:`_shared_out` does, of what goes tier by tier without help of the switches."""
+    return _shared_out(call, all_links(call))
+
+
+@register(
+    "balanced in-switch",
+    ["AllReduce"],
+    "as in-switch, and a part straight between units: all tiers are busy as long",
+    lambda call: require_several_tiers(call) or _without_reduction(call),
+)
+def balanced_in_switch(call: CollectiveCall) -> Work:
+    """Count as :func:`_shared_out` does, of what goes tier by tier through switches that add up."""
+    return _shared_out(call, in_switch(call))
+
+
+def _shared_out(call: CollectiveCall, tier_by_tier: Work) -> Work:
     """Count parts of the data tier by tier, as few bytes as can be further out, and the rest straight between units.
 
     The rest goes over the second tier as far as that leads: inside units too over switches, to chips of the same place
@@ -876,7 +892,6 @@ def balanced(call: CollectiveCall) -> Work:
     that these two tiers are busy as long; without rates all of it goes tier by tier.
     """
     spread = call.kind == "Broadcast"
-    tier_by_tier = in_switch(call) if call.kind == "AllReduce" else all_links(call)
     if len(call.groups) < 2:
         return tier_by_tier
     first, second, last = call.groups[0], call.groups[1], call.groups[-1]
