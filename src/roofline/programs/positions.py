@@ -600,24 +600,21 @@ def _truncated(a: Any) -> _Cases:
 
 
 #: Functions by the names that numpy, PyTorch, JAX and ONNX have for them, in small letters.
-FUNCTIONS: Mapping[str, Callable[..., _Cases]] = {
-    name: function
-    for names, function in {
-        "positive identity": _each(lambda a: a), "negative neg": _each(lambda a: -a),
-        "add": _each(lambda a, b: a + b), "subtract sub": _each(lambda a, b: a - b),
-        "multiply mul": _each(lambda a, b: a * b), "true_divide": _each(lambda a, b: a / b),
-        "floor_divide": _each(_floored), "remainder mod": _each(lambda a, b: a - b * _floored(a, b)),
-        "floor": _each(lambda a: sympy.floor(a)), "trunc": _truncated, "absolute abs": lambda a: _larger(a, -a),
-        "maximum max": _larger, "minimum min": lambda a, b: [(-x, parts) for x, parts in _larger(-a, -b)],
-        "greater_equal greaterorequal ge": _test(_not_below), "less lt": _test(_not_below, True),
-        "less_equal lessorequal le": _test(lambda a, b: _not_below(b, a)),
-        "greater gt": _test(lambda a, b: _not_below(b, a), True),
-        "equal eq": _test(_equal), "not_equal ne": _test(_equal, True),
-        "logical_and and": _truth(lambda a, b: a and b), "logical_or or": _truth(lambda a, b: a or b),
-        "logical_xor xor": _truth(lambda a, b: a != b), "logical_not not": _truth(lambda a: not a), "where": _chosen,
-    }.items()
-    for name in names.split()
+_SPELLED: Mapping[str, Callable[..., _Cases]] = {
+    "positive identity": _each(lambda a: a), "negative neg": _each(lambda a: -a),
+    "add": _each(lambda a, b: a + b), "subtract sub": _each(lambda a, b: a - b),
+    "multiply mul": _each(lambda a, b: a * b), "true_divide": _each(lambda a, b: a / b),
+    "floor_divide": _each(_floored), "remainder mod": _each(lambda a, b: a - b * _floored(a, b)),
+    "floor": _each(lambda a: sympy.floor(a)), "trunc": _truncated, "absolute abs": lambda a: _larger(a, -a),
+    "maximum max": _larger, "minimum min": lambda a, b: [(-x, parts) for x, parts in _larger(-a, -b)],
+    "greater_equal greaterorequal ge": _test(_not_below), "less lt": _test(_not_below, True),
+    "less_equal lessorequal le": _test(lambda a, b: _not_below(b, a)),
+    "greater gt": _test(lambda a, b: _not_below(b, a), True),
+    "equal eq": _test(_equal), "not_equal ne": _test(_equal, True),
+    "logical_and and": _truth(lambda a, b: a and b), "logical_or or": _truth(lambda a, b: a or b),
+    "logical_xor xor": _truth(lambda a, b: a != b), "logical_not not": _truth(lambda a: not a), "where": _chosen,
 }  # fmt: skip
+FUNCTIONS = {name: function for names, function in _SPELLED.items() for name in names.split()}
 
 
 def converted(elements: Elements, dtype: str) -> Elements | None:
