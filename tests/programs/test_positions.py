@@ -169,6 +169,30 @@ def test_torch_counts_the_pairs_of_a_mask_of_an_open_size(mask, keys):
             assert _at(opened.bytes(policy), s, t) == fixed.bytes(policy), policy
 
 
+ONE_ROW = [
+    (lambda S: torch.tensor([[True, True, True, False, False]]).expand(S, 5), 3),
+    (lambda S: (torch.arange(S)[:, None] >= torch.arange(5))[1:2].expand(S, 5), 2),
+    (lambda S: (torch.arange(1)[:, None] + 3 >= torch.arange(5)) & torch.ones(S, 5, dtype=torch.bool), 4),
+    (lambda S: torch.ones(1, 5).tril(1).bool().repeat(S, 1), 2),
+]
+
+
+@pytest.mark.parametrize(("mask", "seen"), some(ONE_ROW, 2))
+def test_a_mask_of_one_row_holds_for_every_row(mask, seen):
+    def program(q, k):
+        return F.scaled_dot_product_attention(q, k, k, attn_mask=mask(q.shape[0]))
+
+    assert trace(program, "fp32[S, 8]", "fp32[5, 8]").flops() == 4 * 8 * seen * S
+
+
+def test_a_mask_of_too_many_parts_or_of_no_number_is_not_read():
+    cases = {sympy.Integer(n): frozenset(frozenset([place(-2) - 99 * n - m]) for m in range(9)) for n in (1, 2)}
+    assert Elements((S, T), cases=cases).visible() is None
+    rows, columns = Elements((S, 1), place(-2)), Elements((T,), place(-1))
+    assert worked_out("multiply", worked_out("less", rows, columns), float("-inf")) is None
+    assert [worked_out("trunc", number).number for number in (-1.5, 1.5)] == [-1, 1]
+
+
 def test_what_is_written_into_a_mask_is_known_no_more():
     def program(x):
         mask = torch.ones(x.shape[0], x.shape[0]).tril()

@@ -23,9 +23,10 @@ elements say at which places of their operand they find them (:meth:`Elements.mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from itertools import combinations
 from itertools import product as every
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from roofline import sizes
 from roofline.frozen import NamedTuple
@@ -43,13 +44,42 @@ _MOST_COUNTED = 4
 _LARGEST = 2**24
 
 
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
 class _Unknown(Exception):
     """What no formula here says."""
 
 
-def place(axis: int) -> Any:
-    """The place of an element along an axis, counted from the last: -1 is the last."""
-    return sympy.Symbol(f"x{axis}", integer=True, nonnegative=True)
+def _if_told(function: Callable[_Given, _Found]) -> Callable[_Given, _Found | None]:
+    """A function that gives None where no formula here says what it asks for."""
+
+    @wraps(function)
+    def found(*args: _Given.args, **kwargs: _Given.kwargs) -> _Found | None:
+        try:
+            return function(*args, **kwargs)
+        except _Unknown:
+            return None
+
+    return found
+
+
+def _of_any(members: Sequence[Any], count: Callable[[Sequence[Any]], Size]) -> Size:
+    """How much several have together, those that share some once; ``count`` says how much some of them share."""
+    if len(members) > _MOST_COUNTED:
+        raise _Unknown
+    every_some = ((many, some) for many in range(1, len(members) + 1) for some in combinations(members, many))
+    return sizes.plain_number(sum(-((-1) ** many) * count(some) for many, some in every_some))
+
+
+def place(axis: int, shape: Sequence[Size] = ()) -> Any:
+    """The place of an element along an axis, counted from the last: -1 is the last; 0 where a shape has one alone."""
+    return (
+        sympy.S.Zero
+        if shape and sizes.is_one(shape[axis])
+        else sympy.Symbol(f"x{axis}", integer=True, nonnegative=True)
+    )
 
 
 def _axes_in(form: Any) -> dict[int, Any]:
@@ -171,19 +201,15 @@ class Visible(NamedTuple):
         """The axes along which it differs, the first first."""
         return sorted({axis for part in self.parts for form in part for axis in _axes_in(form)})
 
-    def negated(self) -> Visible | None:
+    @_if_told
+    def negated(self) -> Visible:
         """What it hides; None where it is not told."""
-        return self._with(lambda: _negated(self.parts))
+        return self._replace(parts=_negated(self.parts))
 
-    def both(self, other: Visible) -> Visible | None:
+    @_if_told
+    def both(self, other: Visible) -> Visible:
         """What two masks of one shape both let see; None where it is not told."""
-        return self._with(lambda: _both(self.parts, other.parts))
-
-    def _with(self, make: Callable[[], Parts]) -> Visible | None:
-        try:
-            return self._replace(parts=make())
-        except _Unknown:
-            return None
+        return self._replace(parts=_both(self.parts, other.parts))
 
     def share(self) -> tuple[Size, Size] | None:
         """Pairs that it lets see, of how many, along the axes along which it differs; None where that is not known."""
@@ -192,45 +218,36 @@ class Visible(NamedTuple):
         seen = self.pairs(S, T, row, column)
         return None if seen is None else (seen, S * T)
 
-    def pairs(self, S: Size, T: Size, row: int = -2, column: int = -1) -> Size | None:
-        """Pairs of S rows and T columns that see each other, those that several parts share once; None if not known."""
-        if len(self.parts) > _MOST_COUNTED:
-            return None
-        found: Size = 0
-        try:
-            for many in range(1, len(self.parts) + 1):
-                for chosen in combinations(sorted(self.parts, key=str), many):
-                    together = _tight(frozenset().union(*chosen))
-                    if together is not None:
-                        found = found - (-1) ** many * _Bounds(together, (0, S), (0, T), row, column).pairs()
-        except _Unknown:
-            return None
-        return sizes.plain_number(found)
+    @_if_told
+    def pairs(self, S: Size, T: Size, row: int = -2, column: int = -1) -> Size:
+        """Pairs of S rows and T columns that see each other; None if not known."""
+
+        def shared(parts: Sequence[frozenset[Any]]) -> Size:
+            together = _tight(frozenset[Any]().union(*parts))
+            return 0 if together is None else _Bounds(together, (0, S), (0, T), row, column).pairs()
+
+        return _of_any(sorted(self.parts, key=str), shared)
 
     def keys(self, S: Size, T: Size) -> Size:
         """Columns that some row sees, all of them where that is not known."""
-        ends, found = self._ends((0, S), T), sizes.plain_number(0)
-        if ends is None or len(ends) > _MOST_COUNTED:
-            return T
-        for many in range(1, len(ends) + 1):
-            for chosen in combinations(ends, many):
-                first, last = maximum(*(each[0] for each in chosen)), minimum(*(each[1] for each in chosen))
-                found = found - (-1) ** many * maximum(0, last - first)
-        return sizes.plain_number(found)
+
+        def shared(ends: Sequence[tuple[Size, Size]]) -> Size:
+            first, last = zip(*ends, strict=True)
+            return maximum(0, minimum(*last) - maximum(*first))
+
+        found = _if_told(lambda: _of_any(self._ends((0, S), T), shared))()
+        return T if found is None else found
 
     def columns(self, rows: Edges, T: Size) -> Edges:
         """From which column to which the rows from one to another see some; all of T where that is not known."""
-        ends = self._ends(rows[:2], T)
+        ends = _if_told(self._ends)(rows[:2], T)
         if not ends or len({first for first, _ in ends}) > 1:
             return (0, T, 1)
         return (ends[0][0], maximum(*(last for _, last in ends)), 1)
 
-    def _ends(self, rows: Sequence[Size], T: Size) -> list[tuple[Size, Size]] | None:
-        """The columns that some of the rows see under each part, from one to another; None where that is not known."""
-        try:
-            return [_Bounds(part, rows, (0, T)).columns_seen() for part in self.parts]
-        except _Unknown:
-            return None
+    def _ends(self, rows: Sequence[Size], T: Size) -> list[tuple[Size, Size]]:
+        """The columns that some of the rows see under each part, from one to another."""
+        return [_Bounds(part, rows, (0, T)).columns_seen() for part in self.parts]
 
 
 class _Bounds:
@@ -352,6 +369,7 @@ class Elements:
         self.shape = tuple(shape)
         self.cases = {sympy.sympify(+value): EVERYWHERE} if cases is None else cases
 
+    @_if_told
     def visible(self, is_added: bool = False) -> Visible:
         """Where a truth value lets see, or a number that is added to scores and not surely very low."""
         shown = (
@@ -388,22 +406,19 @@ class Elements:
 
     def moved(self, shape: Sequence[Size], at: Sequence[Any]) -> Elements | None:
         """The elements in another shape: where each of the first axes on is looked up, in places of the new one."""
-        names = {place(axis - len(self.shape)): sympy.sympify(each) for axis, each in enumerate(at)}
+        alone = {place(axis): 0 for axis in range(-len(shape), 0) if place(axis, shape) == 0}
+        names = {place(axis - len(self.shape)): sympy.sympify(each).xreplace(alone) for axis, each in enumerate(at)}
         return self.renamed({name: each for name, each in names.items() if name != each}, shape)
 
-    def renamed(self, names: Mapping[Any, Any], shape: Sequence[Size]) -> Elements | None:
-        """The elements in a shape, with other formulas for places, or for open sizes."""
+    @_if_told
+    def renamed(self, names: Mapping[Any, Any], shape: Sequence[Size]) -> Elements:
+        """The elements in a shape, with other formulas for places, or for open sizes; None where they are not told."""
         if not names:
             return Elements(shape, cases=self.cases)
-
-        try:
-            cases = [
-                (value.xreplace(names), _either(*(_moved(part, names) for part in parts)))
-                for value, parts in self.cases.items()
-            ]
-            return Elements(shape, cases=_merged(cases))
-        except _Unknown:
-            return None
+        cases = [
+            (value.xreplace(names), [_moved(part, names) for part in parts]) for value, parts in self.cases.items()
+        ]
+        return Elements(shape, cases=_merged((value, _either(*parts)) for value, parts in cases))
 
     @property
     def open_sizes(self) -> set[Any]:
@@ -472,56 +487,50 @@ def _merged(cases: Iterable[tuple[Any, Parts]]) -> dict[Any, Parts]:
     return {value: parts for value, parts in found.items() if parts}
 
 
-def joined(operands: Sequence[Elements], axis: int) -> Elements | None:
-    """One behind the other along an axis, counted from the last."""
-    start: Any = 0
+@_if_told
+def joined(operands: Sequence[Elements], axis: int) -> Elements:
+    """One behind the other along an axis, counted from the last; None where that is not told."""
+    start: Any = sympy.S.Zero
     cases: list[tuple[Any, Parts]] = []
-    try:
-        for each in operands:
-            behind = {place(axis): place(axis) - start}
-            end = start + each.shape[axis]
-            here = _both(_at_least(place(axis) - start), _at_least(sympy.sympify(end) - 1 - place(axis)))
-            for value, parts in each.cases.items():
-                own = _either(*(_both(here, _moved(part, behind)) for part in parts))
-                cases.append((value.xreplace(behind), own))
-            start = end
-        shape = list(operands[0].shape)
-        shape[axis] = start
-        return Elements(shape, cases=_merged(cases))
-    except _Unknown:
-        return None
+    for each in operands:
+        behind, end = {place(axis): place(axis) - start}, start + each.shape[axis]
+        here = _both(_at_least(place(axis) - start), _at_least(end - 1 - place(axis)))
+        for value, parts in each.cases.items():
+            cases.append((value.xreplace(behind), _either(*(_both(here, _moved(part, behind)) for part in parts))))
+        start = end
+    shape = list(operands[0].shape)
+    shape[axis] = start
+    return Elements(shape, cases=_merged(cases))
 
 
 def counted_up(elements: Elements, axis: int) -> Elements | None:
     """Sums of one number up to each place along an axis, counted from the last."""
     number = elements.number
-    return None if number is None else Elements(elements.shape, number * (place(axis) + 1))
+    return None if number is None else Elements(elements.shape, number * (place(axis, elements.shape) + 1))
 
 
 def triangle(elements: Elements, shift: Any, upper: bool) -> Elements | None:
     """Zero above a diagonal, or below it."""
-    rows = Elements(elements.shape, place(-2) + sympy.sympify(shift))
-    kept = worked_out("less_equal" if upper else "greater_equal", rows, place(-1))
+    rows = Elements(elements.shape, place(-2, elements.shape) + sympy.sympify(shift))
+    kept = worked_out("less_equal" if upper else "greater_equal", rows, place(-1, elements.shape))
     return worked_out("where", kept, elements, 0)
 
 
-def worked_out(name: str, *operands: Any) -> Elements | None:
-    """What a function of elements or numbers gives, by numpy's name; None where it has no formula."""
+@_if_told
+def worked_out(name: str, *operands: Any) -> Elements:
+    """What a function of elements or numbers gives, by its name; None where it has no formula."""
     function = FUNCTIONS.get(name.lower())
     if function is None or any(each is None for each in operands):
-        return None
+        raise _Unknown
     given = [each if isinstance(each, Elements) else Elements((), each) for each in operands]
     found: list[tuple[Any, Parts]] = []
-    try:
-        for chosen in every(*(each.cases.items() for each in given)):
-            parts = _both(*(parts for _, parts in chosen))
-            for value, where in function(*(value for value, _ in chosen)) if parts else ():
-                if value is sympy.nan:
-                    raise _Unknown
-                found.append((sympy.sympify(value), _both(parts, where)))
-        return Elements(broadcast(*(each.shape for each in given)), cases=_merged(found))
-    except _Unknown:
-        return None
+    for chosen in every(*(each.cases.items() for each in given)):
+        parts = _both(*(parts for _, parts in chosen))
+        for value, where in function(*(value for value, _ in chosen)) if parts else ():
+            if value is sympy.nan:
+                raise _Unknown
+            found.append((sympy.sympify(value), _both(parts, where)))
+    return Elements(broadcast(*(each.shape for each in given)), cases=_merged(found))
 
 
 def everywhere(value: Any, shape: Sequence[Size]) -> Elements | None:
@@ -645,7 +654,7 @@ def of_values(values: Any) -> Elements | None:
         apart = np.subtract.outer(np.arange(rows), np.arange(columns))
         least, most = apart[seen].min().item(), apart[seen].max().item()
         if np.array_equal(seen, (apart >= least) & (apart <= most)):
-            form = place(-2) - place(-1)
+            form = place(-2, matrix.shape) - place(-1, matrix.shape)
             inside = [*([form - least] if least > 1 - columns else []), *([most - form] if most < rows - 1 else [])]
             here = frozenset((frozenset(inside),))
             return Elements(shape, cases={sympy.sympify(other.item()): here, sympy.sympify(one.item()): _negated(here)})

@@ -564,7 +564,7 @@ def _scored(name: str, facts: list[Known]) -> Scores | None:
         other, shown = facts[1 if is_second else 2], facts[0].visible()
         if len(scores) > 1 or not isinstance(other, Elements) or not other.is_at_most(0 if first.soft else HIDDEN):
             return first if len(scores) == 1 else None
-        return first.masked(shown if is_second else shown.negated())
+        return first.masked(shown if is_second else shown and shown.negated())
     if name in _SAME:
         return scores[0]
     if name not in _EACH:
@@ -582,7 +582,7 @@ def _scored(name: str, facts: list[Known]) -> Scores | None:
 def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tuple[Size, ...]) -> Elements | None:
     """Elements that a primitive makes of others, or of none."""
     if name == "iota":
-        return Elements(out, positions.place(params["dimension"] - len(out)))
+        return Elements(out, positions.place(params["dimension"] - len(out), out))
     if name == "dim_as_value":
         return Elements((), size_of(params["dim"]))
     if name == "select_n":

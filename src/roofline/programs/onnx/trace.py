@@ -828,7 +828,9 @@ def made_of_positions(
         return converted(first, out.dtype)
     if name == "Range":
         start, step = first.number, given[2] and given[2].number
-        return None if start is None or step is None else Elements(out.dims, start + step * positions.place(-1))
+        return (
+            None if start is None or step is None else Elements(out.dims, start + step * positions.place(-1, out.dims))
+        )
     if name == "Trilu":
         shift = given[1].number if len(given) > 1 and given[1] else 0
         return None if shift is None else triangle(first, shift, bool(attributes.get("upper", 1)))
