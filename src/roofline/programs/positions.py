@@ -389,10 +389,6 @@ class Elements:
         is_told = any(own in form.free_symbols for form in self._forms())
         return None if is_told else Elements(self.shape[1:], cases=self.cases)
 
-    def rows(self, count: Size) -> Elements:
-        """So many of it along an axis before its first."""
-        return Elements((count, *self.shape), cases=self.cases)
-
     def _forms(self) -> Iterator[Any]:
         """The formulas of values and of conditions."""
         for value, parts in self.cases.items():
@@ -467,10 +463,9 @@ class Elements:
 
 def _is_shorter(one: Size, other: Size) -> bool:
     """Whether a product of sizes lacks some of those of another."""
-    quotient = other / one if is_symbol(other) or is_symbol(one) else None
-    if quotient is None:
+    if not (is_symbol(other) or is_symbol(one)):
         return bool(one < other)
-    return bool(sympy.denom(sympy.cancel(quotient)) == 1)
+    return bool(sympy.denom(sympy.cancel(other / one)) == 1)
 
 
 def _merged(cases: Iterable[tuple[Any, Parts]]) -> dict[Any, Parts]:

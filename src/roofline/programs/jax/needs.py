@@ -533,7 +533,7 @@ class MaskFinder:
         start: list[Known] = [None] * moving
         length = size_of(params["length"])
         found = self.walk(params["jaxpr"], [*facts[:shared], *start, *rows], times * length)
-        stacks = [fact.rows(length) if isinstance(fact, Elements) else fact for fact in found[moving:]]
+        stacks = (Elements((length, *e.shape), cases=e.cases) if isinstance(e, Elements) else e for e in found[moving:])
         return [*found[:moving], *stacks]
 
     def _matmul(self, eqn: Any, facts: list[Known], out: tuple[Size, ...], times: Size) -> Known:

@@ -180,7 +180,7 @@ class OpenElements:
     def of(self, tensor: Any) -> Elements | None:
         """The elements of a tensor, None where they are not known."""
         views = self._views(tensor)
-        return views[self._view(tensor)][1] if views and self._view(tensor) in views else None
+        return views.get(self._view(tensor), (None, None))[1] if views else None
 
     def _views(self, tensor: Any) -> dict[Any, tuple[Any, Elements]]:
         """What is known of views of the storage of a tensor."""
