@@ -234,9 +234,11 @@ OF_SEVERAL_CHIPS = {
 
 
 def test_bars_of_pages_of_every_kind_are_the_times_of_the_answers(tab: Tab, tmp_path: Path) -> None:
-    answers = [ask() for ask in {**EVERY_ANSWER, **OF_SEVERAL_CHIPS}.values()]
-    moving = [each for each in answers if live_steps(each)]
-    still = [each for each in answers if not live_steps(each)]
+    moving: list[Any] = []
+    still: list[Any] = []
+    for ask in {**EVERY_ANSWER, **OF_SEVERAL_CHIPS}.values():
+        answer = ask()
+        (moving if live_steps(answer) else still).append(answer)
     for page in ([*still], *([each] for each in some(moving, 3))):
         opened(tab, report(*page), tmp_path)
         terms, shares, said = tab.page.evaluate(BARS)
