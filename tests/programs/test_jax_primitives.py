@@ -273,6 +273,16 @@ def test_attention_of_cudnn_is_one_kernel_without_a_device_too(options, pairs):
     assert trace(gradients, *inputs).flops() == (4 + 10) * 2 * 8 * pairs * 64
 
 
+def test_a_mask_given_to_cudnn_as_an_array_hides_no_scores_and_says_so():
+    def attend(q, k, v):
+        mask = jnp.tril(jnp.ones((1, 1, 128, 128), bool))
+        return jax.nn.dot_product_attention(q, k, v, mask=mask, implementation="cudnn")
+
+    found = trace(attend, *["bf16[2, 128, 8, 64]"] * 3)
+    assert found.flops() == 4 * 2 * 8 * _FULL * 64
+    assert any("a mask given as an array" in line for line in found.assumptions)
+
+
 @pytest.mark.parametrize(("queries", "keys"), [(5, 9), (9, 5), (6, 6)])
 @pytest.mark.parametrize("window", [None, 3])
 def test_causal_attention_of_cudnn_is_a_formula_in_open_lengths(queries, keys, window):

@@ -135,6 +135,8 @@ _NOTES = {
     "PADDING_CAUSAL": "causal attention; padded queries and keys are counted",
 }
 
+_BIASED = "a bias, as a mask given as an array is to cuDNN, hides no scores: all are counted"
+
 #: Kernels of cuDNN by direction: products, and what is said of them. Backward the scores are worked out again.
 _KERNELS = {"fwd": (2, ""), "bwd": (5, "the backward pass of cuDNN's attention works its scores out again")}
 
@@ -149,7 +151,8 @@ def attention(call: Call) -> Priced:
     S, T, N = q[long], k[long], q[heads]
     kind, unnamed = call.params.get("mask_type"), "CAUSAL" if call.params.get("use_causal_mask") else ""
     word = unnamed if kind is None else str(getattr(kind, "name", kind))
-    note = "; ".join(filter(None, (_NOTES.get(word, ""), more)))
+    biased = _BIASED if any(call.params.get("variadic_args") or ()) else ""
+    note = "; ".join(filter(None, (_NOTES.get(word, ""), biased, more)))
     mask = _mask("CAUSAL" in word, call.params.get("sliding_window_length"))
     pairs, keys = q[0] * N * mask.pairs(S, T), mask.keys(S, T)
     sizes = pricing.AttentionSizes(q[0], S, T, N, k[heads], q[3], v[3], pairs, keys, note)
