@@ -464,3 +464,17 @@ def test_what_is_kept_of_symbols_is_what_it_was_made_of() -> None:
             assert [has_more_operations([form], most) for most in (count - 1, count)] == [True, False]
             assert not has_more_operations([form, B, form], 2 * count)
             assert has_more_operations([form, B, form], 2 * count - 1)
+
+
+def test_tiers_that_are_busy_as_long_do_not_flip_and_a_form_has_the_value_that_is_named() -> None:
+    """Rounding makes now one, now the other of two equal times the longer one."""
+    flips = formula("AllGather_X(bf16[N_X])", on="h100:16", N=2**20).flips()
+    assert [(flip.before, flip.after) for flip in flips] == [
+        ("hop latency", "nic"), ("nic", "hop latency"), ("hop latency", "nvlink"),
+    ]  # fmt: skip
+    assert flips[1].form is None  # the algorithm changes there
+    found = model_formula("llama-3-8b", "prefill", on="h100", batch=4, prompt=2048)
+    (flip,) = (each for each in found.flips() if each.size == "prompt" and each.form is not None)
+    at = {found.letters[size]: value for size, value in found.point.items()}
+    at |= {rate.symbol: rate.value for rate in found.rates.values()}
+    assert flip.value - 1 <= float(flip.form.subs(at)) <= flip.value

@@ -412,10 +412,19 @@ class Formula(Answer):
             codes = found.whole_column("bound_by").codes
             return codes if found.invalid_rows is None else np.where(found.invalid_rows, -1, codes)
 
+        def is_tie(pair: Sequence[int], values: Any) -> bool:
+            columns = [f"time.{names[code]}" for code in pair]
+            if not {*columns} <= {*f.columns}:
+                return False
+            one, other = map(f.evaluate({**self.point, name: values}, columns).whole_column, columns)
+            return bool(np.allclose(one, other, rtol=1e-9, atol=0))
+
         seen = codes(tried)
         if len(steps) > 1 or shared > 1:  # numbers of chips between whole nodes are none of the formula's
             tried, seen = tried[seen >= 0], seen[seen >= 0]
         for place in np.flatnonzero((np.diff(seen) != 0) & (seen[1:] >= 0) & (seen[:-1] >= 0)).tolist():
+            if is_tie(seen[place : place + 2].tolist(), tried[place : place + 2]):
+                continue
             low, high = int(tried[place]), int(tried[place + 1])
             step = max(each for each in (1, *steps) if low % each == high % each == 0)
             while high - low > step:
@@ -429,13 +438,13 @@ class Formula(Answer):
             known = before in at.in_letters() and after in at.in_letters()
             pair = name, before, after
             form = (at._crossing_near(*pair, high) or at.crossing(*pair)) if known else None
-            form = None if at.definitions and form is not None and not at._is_near(form, high) else form
+            form = None if form is not None and not at._is_near(form, high, step) else form
             yield FormulaFlip(name, high, before, after, form, *at._does_not_run(name, high))
 
-    def _is_near(self, form: Any, high: int) -> bool:
-        """Whether a form has the value of a size that was found: a flip may be of another stage than is written out."""
+    def _is_near(self, form: Any, high: int, step: int) -> bool:
+        """Whether a form has the value of a size that was found: a flip may be of another case than is written out."""
         value = form.subs(self._known | self._rates)
-        return bool(value.is_number and value.is_real) and abs(float(value) - high) <= 1 + high * 1e-9
+        return bool(value.is_number and value.is_real) and abs(float(value) - high) <= step + high * 1e-9
 
     def _does_not_run(self, size: str, value: int) -> tuple[str, bool]:
         """Why no step runs at a value of a size, the others as at the point, with the range in which that is so.
@@ -498,8 +507,9 @@ class Formula(Answer):
                     hint = f"the size stands first: crossing({first!r}, {', '.join(map(repr, list(of_times[0])[:2]))})"
                 raise InputError(f"the formula has no {name!r}", hint=hint)
         written = {term.resource: term.written for term in self.terms}
-        roots = roots_of(written[one], written[other], self.letters[size])
-        return roots[0] if roots else None
+        roots, known = roots_of(written[one], written[other], self.letters[size]), self._known | self._rates
+        above = [root for root in roots or () if not (at := root.subs(known)).is_number or at.is_positive]
+        return above[0] if above else None
 
     def _crossing_near(self, size: str, one: str, other: str, value: int) -> Any:
         """The crossing of two times by cases, of which those are taken that hold at a value of the size."""
@@ -509,7 +519,7 @@ class Formula(Answer):
             return None
         for root in roots_of(case_at(written[one], at), case_at(written[other], at), x) or ():
             here = {**at, x: root.subs(at)}
-            times = [float(written[name].subs(here)) for name in (one, other) if here[x].is_real]
+            times = [float(written[name].subs(here)) for name in (one, other) if here[x].is_positive]
             if times and math.isclose(times[0], times[1], rel_tol=1e-9):
                 return root
         return None
