@@ -773,10 +773,11 @@ def _cancelled(a: Any, b: Any) -> Any:
     """A closed form over another without what both are multiples of; a maximum or a ceiling is one letter, as inside
     them sympy looks long.
     """
-    whole = a / b
-    letters = {part: sympy.Dummy() for part in sorted(whole.atoms(sympy.core.function.Application), key=str)}
-    found = sympy.cancel(whole.xreplace(letters)).xreplace({letter: part for part, letter in letters.items()})
-    return with_whole_numbers(found)
+    parts = a.atoms(sympy.core.function.Application) | b.atoms(sympy.core.function.Application)
+    letters = {part: sympy.Dummy() for part in sorted(parts, key=str)}
+    (p, under_p), (q, under_q) = (form.xreplace(letters).expand().as_numer_denom() for form in (a, b))
+    share, over, under = sympy.cancel((p * under_q, q * under_p))  # of one quotient sympy looks for a nicer form first
+    return with_whole_numbers((share * over / under).xreplace({letter: part for part, letter in letters.items()}))
 
 
 def with_whole_numbers(form: Any) -> Any:
