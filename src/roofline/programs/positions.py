@@ -402,7 +402,7 @@ class Elements:
 
     def moved(self, shape: Sequence[Size], at: Sequence[Any]) -> Elements | None:
         """The elements in another shape: where each of the first axes on is looked up, in places of the new one."""
-        alone = {place(axis): 0 for axis in range(-len(shape), 0) if place(axis, shape) == 0}
+        alone = {place(axis): sympy.S.Zero for axis in range(-len(shape), 0) if place(axis, shape) == 0}
         names = {place(axis - len(self.shape)): sympy.sympify(each).xreplace(alone) for axis, each in enumerate(at)}
         return self.renamed({name: each for name, each in names.items() if name != each}, shape)
 
