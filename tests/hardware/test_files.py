@@ -371,6 +371,11 @@ BROKEN = [
         "chip.x.memory[0].level: is 'h b m'; a name is letters, digits,",
     ),
     (
+        "[[chip.x.memory]]\nlevel = 'nan'\nbandwidth = 1\n",
+        "chip.x.memory[0].level: is 'nan'; a name is letters, digits, '_'",
+    ),
+    ("[chip.x.unit.7]\nkind = 'matrix'\npeak.bf16 = 1\n", "chip.x.unit.7: is '7'; a name is letters, digits, '_' and"),
+    (
         "[[chip.x.memory]]\nlevel = 'hbm'\nbandwidth = '80 GB'\n",
         "memory[0].bandwidth: '80 GB' is a capacity in bytes; expected a",
     ),

@@ -443,7 +443,7 @@ def _unit(name: str, raw: Mapping[str, Any], place: FieldPath, kinds: Mapping[st
         many = "keys" if len(lone) > 1 else "key"
         said = ", ".join(f"peak.{key}" for key in lone)
         place.fail(f"unknown {many} {', '.join(map(repr, lone))}", f"a peak is written {said}")
-    name = name.lower()
+    name = _as_name(name, place)
     kind = text_of(raw, "kind", place) or kinds.get(name, "")
     found = _fields(_UNIT, raw, place, ("kind",))
     if kind not in KINDS:
@@ -452,10 +452,15 @@ def _unit(name: str, raw: Mapping[str, Any], place: FieldPath, kinds: Mapping[st
 
 
 def _name_of(raw: Mapping[str, Any], field: str, what: str, place: FieldPath) -> str:
-    """Read the name of a level or a link, in lower case; one that could not be typed on a command line is refused."""
-    name = text_of(raw, field, place, f"name {what}").lower()
-    if not name.replace("_", "").replace("-", "").isalnum():
-        place.at(field).fail(f"is {name!r}", "a name is letters, digits, '_' and '-'")
+    """Read the name of a level or a link."""
+    return _as_name(text_of(raw, field, place, f"name {what}"), place.at(field))
+
+
+def _as_name(name: str, place: FieldPath) -> str:
+    """A name in lower case; one that could not be typed on a command line, or reads as a number, is refused."""
+    name = name.lower()
+    if not name.replace("_", "").replace("-", "").isalnum() or name.isdigit() or name in ("nan", "inf", "infinity"):
+        place.fail(f"is {name!r}", "a name is letters, digits, '_' and '-', and does not read as a number")
     return name
 
 
