@@ -174,3 +174,18 @@ def test_zeros_in_scores_hide_nothing():
     for factor in (np.full((S, S), -1.0), np.tri(S)):
         turned = trace(partial(_attend, lambda scores, factor=factor: scores * factor), shape, shape, shape)
         assert not any("masked" in text for text in turned.assumptions)
+
+
+def _in_chunks(x):
+    own = jnp.arange(x.shape[0]) // 4
+    return jnp.where(own[:, None] == own, x, 0)
+
+
+@pytest.mark.parametrize(
+    "function", [jnp.trace, jnp.tril, _in_chunks, lambda x: jnp.where(jnp.arange(x.shape[0]) < 4, x, 0)]
+)
+def test_what_a_mask_of_positions_leaves_unread_is_no_part_of_an_open_floor(function):
+    opened = trace(function, "fp32[S, S]").bytes("minimal")
+    for size in (1, 5, 33):
+        counted = opened.subs(dict.fromkeys(opened.free_symbols, size))
+        assert counted == trace(function, f"fp32[{size}, {size}]").bytes("minimal")

@@ -371,3 +371,21 @@ def test_a_small_program_counts_the_same_at_open_sizes(program, inputs, sizes):
     assert [_at(opened.bytes(each), sizes) for each in ("each-op", "minimal")] == [
         closed.bytes(each) for each in ("each-op", "minimal")
     ]
+
+
+def _hidden(x):
+    return torch.triu(torch.ones(x.shape[-1], x.shape[-1], dtype=torch.bool), 1)
+
+
+@pytest.mark.parametrize(
+    ("program", "spec"),
+    [
+        (lambda x: x.masked_fill(_hidden(x), 0.0), "fp32[B, {S}, {S}]"),
+        (lambda x: torch.where(torch.arange(x.shape[-1]) < 4, x, 0.0).sum(), "fp32[B, {S}]"),
+    ],
+)
+def test_what_a_mask_of_positions_leaves_unread_is_no_part_of_an_open_floor(program, spec):
+    opened = trace(program, spec.format(S="S")).bytes("minimal")
+    for size in (2, 33):
+        closed = trace(program, spec.format(S=size).replace("B", "3")).bytes("minimal")
+        assert _at(opened, {"B": 3, "S": size}) == closed

@@ -32,7 +32,7 @@ from roofline import sizes
 from roofline.frozen import NamedTuple
 from roofline.lazy import np, sympy
 from roofline.ops.masks import BandMask
-from roofline.programs.regions import HIDDEN, below_the_largest, once
+from roofline.programs.regions import HIDDEN, below_the_largest, expanded, once
 from roofline.programs.tensor_parts import Edges
 from roofline.sizes import Size, ceil_div, floor_div, is_symbol, maximum, minimum, product
 
@@ -217,6 +217,17 @@ class Visible(NamedTuple):
         S, T = (self.shape[axis] if -axis <= len(self.shape) else 1 for axis in (row, column))
         seen = self.pairs(S, T, row, column)
         return None if seen is None else (seen, S * T)
+
+    def elements(self, of: Size) -> Size | None:
+        """How many of so many elements it lets see, over which it is spread; None where that is not known.
+
+        >>> S = sizes.symbol("S")
+        >>> diagonal = worked_out("equal", Elements((S, 1), place(-2)), Elements((S,), place(-1)))
+        >>> diagonal.visible().elements(8 * S * S)
+        8*S
+        """
+        share = self.share()
+        return None if share is None or sizes.is_zero(share[1]) else expanded(sizes.exact_div(of * share[0], share[1]))
 
     @_if_told
     def pairs(self, S: Size, T: Size, row: int = -2, column: int = -1) -> Size:

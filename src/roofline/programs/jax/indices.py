@@ -20,10 +20,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.frozen import NamedTuple
-from roofline.programs.jax.registry import size_of
-from roofline.programs.positions import LOW, ZERO, hidden_by, values_held
+from roofline.programs import positions
+from roofline.programs.jax.registry import size_of, value_of
+from roofline.programs.positions import LOW, ZERO, Elements, hidden_by, of_values, values_held
 from roofline.programs.regions import once
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
+from roofline.sizes import Size
 
 #: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
 _MOST_BYTES = 2**24
@@ -31,8 +33,14 @@ _MOST_BYTES = 2**24
 #: Floating-point numbers of more elements are not looked at.
 _MOST_FLOATS = 2**18
 
-#: Values of an operand, None where they are not known, or what is :class:`Hidden` of them.
+#: Values of an operand, None where they are not known, what is :class:`Hidden` of them, or of open sizes formulas.
 Numbers: TypeAlias = Any
+
+#: Functions of JAX's own that are taken whole, by their names.
+TAKEN_WHOLE = ("floor_divide", "remainder")
+#: Primitives that give the same elements in another form, or one for one.
+SAME = ("convert_element_type", "stop_gradient", "copy", "reshape", "squeeze", "expand_dims", "transpose",
+        "broadcast_in_dim", "optimization_barrier", "name", "sharding_constraint", "pvary")  # fmt: skip
 
 
 class Hidden(NamedTuple):
@@ -102,6 +110,48 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
         except TypeError:  # a comparison that depends on an open size
             return None
     return np.broadcast_to(found if found.dtype == object else found.astype(aval.dtype, copy=False), sizes)
+
+
+def of_positions(eqn: Any, operands: Sequence[Numbers]) -> Elements | None:
+    """What a primitive gives at open sizes, as formulas of positions; None where they are not told."""
+    given = [each if each is None or isinstance(each, Elements) else of_values(each) for each in operands]
+    told = [each for each in given if each is not None]
+    if len(told) < len(given) or len(eqn.outvars) != 1:
+        return None
+    name = eqn.params["name"] if eqn.params.get("name") in TAKEN_WHOLE else eqn.primitive.name
+    return moved(name, eqn.params, told, value_of(eqn.outvars[0].aval).shape)
+
+
+def moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tuple[Size, ...]) -> Elements | None:
+    """Elements that a primitive makes of others, or of none."""
+    if name == "iota":
+        return Elements(out, positions.place(params["dimension"] - len(out), out))
+    if name == "dim_as_value":
+        return Elements((), size_of(params["dim"]))
+    if name == "select_n":
+        return positions.worked_out("where", given[0], *given[:0:-1]) if len(given) == 3 else None
+    if name == "clamp":
+        return positions.worked_out("minimum", positions.worked_out("maximum", *given[:2]), given[2])
+    if name == "concatenate":
+        return positions.joined(given, params["dimension"] - len(out))
+    if len(given) != 1:
+        return positions.worked_out(name, *given)
+    (first,) = given
+    if name == "convert_element_type":
+        return positions.converted(first, np.dtype(params["new_dtype"]).name)
+    if name == "broadcast_in_dim":
+        return first.spread(out, params["broadcast_dimensions"])
+    if name in ("reshape", "squeeze", "expand_dims"):
+        return first.reshaped(out)
+    if name == "transpose":
+        return first.transposed(params["permutation"])
+    if name == "slice":
+        steps = params["strides"] or (1,) * len(out)
+        each = enumerate(zip(map(size_of, params["start_indices"]), steps, strict=True))
+        return first.moved(out, [start + step * positions.place(d - len(out)) for d, (start, step) in each])
+    if name == "cumsum" and not params["reverse"]:
+        return positions.counted_up(first, params["axis"] - len(out))
+    return first if name in SAME else positions.worked_out(name, first)
 
 
 def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
@@ -219,7 +269,7 @@ _MOVING = (*_VIEWS, "reshape", "convert_element_type", "copy", "stop_gradient")
 
 def sliced_part(shape: Sequence[Any], sizes: Sequence[Any], starts: Sequence[Numbers]) -> str:
     """The part that a slice of these sizes takes; nothing where a start or a size is not known."""
-    if any(at is None for at in starts):
+    if not all(isinstance(at, np.ndarray) for at in starts):
         return ""
     left = [n - size for n, size in zip(shape, sizes, strict=True)]
     if not all(type(n) is int or n == 0 for n in left):
@@ -230,7 +280,7 @@ def sliced_part(shape: Sequence[Any], sizes: Sequence[Any], starts: Sequence[Num
 
 def picking(indices: Numbers) -> Numbers:
     """Indices that pick of an array, where they are known and not too many."""
-    return None if indices is None or indices.size > MOST_PLACES else indices
+    return indices if isinstance(indices, np.ndarray) and indices.size <= MOST_PLACES else None
 
 
 def gathered_part(shape: Sequence[Any], params: Mapping[str, Any], indices: Numbers) -> str:

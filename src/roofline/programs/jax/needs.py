@@ -26,7 +26,18 @@ import numpy as np
 
 from roofline.frozen import NamedTuple
 from roofline.programs import needs, positions, regions
-from roofline.programs.jax.indices import Hidden, Numbers, held_numbers, hidden, number_of, picking, worked_out
+from roofline.programs.jax.indices import (
+    SAME,
+    TAKEN_WHOLE,
+    Hidden,
+    Numbers,
+    held_numbers,
+    hidden,
+    moved,
+    number_of,
+    picking,
+    worked_out,
+)
 from roofline.programs.jax.registry import find, scanned, size_of, value_of
 from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS, window_places
 from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr, source_line
@@ -512,7 +523,7 @@ class MaskFinder:
         if name == "scan":
             return self._scan(params, facts, times)
         inside, own = called_program(eqn), [fact for fact in facts if isinstance(fact, Elements)]
-        if inside is not None and params.get("name") in _WHOLE and len(own) == len(facts):
+        if inside is not None and params.get("name") in TAKEN_WHOLE and len(own) == len(facts):
             return [positions.worked_out(params["name"], *own)]
         if inside is not None:
             return self.walk(inside, facts, times)
@@ -524,7 +535,7 @@ class MaskFinder:
             return [self._matmul(eqn, facts, out, times)]
         if any(isinstance(fact, Scores) for fact in facts):
             return [_scored(name, facts)]
-        return [_moved(name, params, own, out) if len(own) == len(facts) else None]
+        return [moved(name, params, own, out) if len(own) == len(facts) else None]
 
     def _scan(self, params: Mapping[str, Any], facts: list[Known], times: Size) -> list[Known]:
         """Slices along the length lose positions along it; what is known of scores and masks stays."""
@@ -547,11 +558,7 @@ class MaskFinder:
         return Scores(frozenset((len(self.matmuls) - 1,)))
 
 
-#: Functions of JAX's own that are taken whole, by their names.
-_WHOLE = ("floor_divide", "remainder")
-#: Primitives that give the same elements in another form, or one for one.
-_SAME = ("convert_element_type", "stop_gradient", "copy", "reshape", "squeeze", "expand_dims", "transpose",
-         "broadcast_in_dim", "optimization_barrier", "name", "sharding_constraint", "pvary")  # fmt: skip
+#: Primitives that work one for one.
 _EACH = ("mul", "div", "sub", "add", "add_any", "exp", "exp2", "neg", "max", "min", "tanh", "and", "not", "log",
          "integer_pow", "logistic")  # fmt: skip
 
@@ -565,7 +572,7 @@ def _scored(name: str, facts: list[Known]) -> Scores | None:
         if len(scores) > 1 or not isinstance(other, Elements) or not other.is_at_most(0 if first.soft else HIDDEN):
             return first if len(scores) == 1 else None
         return first.masked(shown if is_second else shown and shown.negated())
-    if name in _SAME:
+    if name in SAME:
         return scores[0]
     if name not in _EACH:
         return None
@@ -577,38 +584,6 @@ def _scored(name: str, facts: list[Known]) -> Scores | None:
             added = positions.worked_out("negative" if name == "sub" else "positive", fact)
             found = found if added is None else found.masked(added.visible(is_added=not found.soft))
     return found._replace(soft=found.soft or name in ("exp", "exp2"))
-
-
-def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tuple[Size, ...]) -> Elements | None:
-    """Elements that a primitive makes of others, or of none."""
-    if name == "iota":
-        return Elements(out, positions.place(params["dimension"] - len(out), out))
-    if name == "dim_as_value":
-        return Elements((), size_of(params["dim"]))
-    if name == "select_n":
-        return positions.worked_out("where", given[0], *given[:0:-1]) if len(given) == 3 else None
-    if name == "clamp":
-        return positions.worked_out("minimum", positions.worked_out("maximum", *given[:2]), given[2])
-    if name == "concatenate":
-        return positions.joined(given, params["dimension"] - len(out))
-    if len(given) != 1:
-        return positions.worked_out(name, *given)
-    (first,) = given
-    if name == "convert_element_type":
-        return positions.converted(first, np.dtype(params["new_dtype"]).name)
-    if name == "broadcast_in_dim":
-        return first.spread(out, params["broadcast_dimensions"])
-    if name in ("reshape", "squeeze", "expand_dims"):
-        return first.reshaped(out)
-    if name == "transpose":
-        return first.transposed(params["permutation"])
-    if name == "slice":
-        steps = params["strides"] or (1,) * len(out)
-        each = enumerate(zip(_sizes(params["start_indices"]), steps, strict=True))
-        return first.moved(out, [start + step * positions.place(d - len(out)) for d, (start, step) in each])
-    if name == "cumsum" and not params["reverse"]:
-        return positions.counted_up(first, params["axis"] - len(out))
-    return first if name in _SAME else positions.worked_out(name, first)
 
 
 def _known(known: Mapping[Any, Known], atom: Any) -> Known:

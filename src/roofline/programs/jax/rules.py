@@ -23,6 +23,7 @@ from roofline.ops.masks import FULL, TOP_LEFT, BandMask
 from roofline.ops.pricing import Reach
 from roofline.programs.jax.indices import gathered_part, picking, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, size_of
+from roofline.programs.positions import Elements
 from roofline.programs.regions import count_where, once
 from roofline.programs.rule_table import NAMED_ALIKE, compared, levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
@@ -299,7 +300,15 @@ def chosen(call: Call) -> Priced:
     idents = [side.ident for side in sides if side is not None]
     if which is None or which.shape != call.outs[0].shape or len({*idents}) < len(idents):
         return op
-    return needing(op, {t.ident: _held(which, n) for n, t in enumerate(sides) if t is not None})
+    if isinstance(which, Elements):
+        shown = which.visible() if len(sides) == 2 else None
+        seen = shown and shown.elements(call.outs[0].size)
+        if seen is None:
+            return op
+        taken = [call.outs[0].size - seen, seen]
+    else:
+        taken = [_held(which, n) for n in range(len(sides))]
+    return needing(op, {t.ident: n for n, t in zip(taken, sides, strict=True) if t is not None})
 
 
 def _held(numbers: Any, number: int) -> int:

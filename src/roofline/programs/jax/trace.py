@@ -513,6 +513,7 @@ def counted_trips(eqn: Any) -> int | None:
 def cond(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The branch that a constant or the platform chooses, else the largest."""
     which, branches = number_of(eqn.invars[0], walker.numbers), eqn.params["branches"]
+    which = which if isinstance(which, np.ndarray) else None
     platforms = eqn.params.get("branches_platforms") or ()
     if which is not None or None in platforms:
         walker.chose = True

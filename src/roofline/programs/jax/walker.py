@@ -16,8 +16,9 @@ from typing import Any
 from roofline.frozen import NamedTuple, replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
-from roofline.programs.jax.indices import Numbers, held_numbers, number_of, worked_out
+from roofline.programs.jax.indices import TAKEN_WHOLE, Numbers, held_numbers, number_of, of_positions, worked_out
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
+from roofline.programs.positions import Elements
 from roofline.programs.precision import allowing, jax_products
 from roofline.programs.tensor_parts import (
     LoopSteps,
@@ -149,13 +150,18 @@ class JaxprWalker:
         if inside is not None:
             return self.call(inside, eqn, operands, inner)
         if eqn.outvars:
-            self.numbers[eqn.outvars[0]] = worked_out(eqn, numbers)
+            is_open = any(map(is_symbol, value_of(eqn.outvars[0].aval).shape)) or name == "dim_as_value"
+            is_open = is_open or any(isinstance(each, Elements) for each in numbers)
+            self.numbers[eqn.outvars[0]] = (of_positions if is_open else worked_out)(eqn, numbers)
         return self.price(eqn, operands, inner, numbers)
 
     def call(self, program: Any, eqn: Any, operands: Sequence[Operand], context: JaxprContext) -> list[Operand]:
         """Walk a program that an equation calls with its own operands."""
-        results = self.inline(program, operands, context, [number_of(atom, self.numbers) for atom in eqn.invars])
-        found = (number_of(atom, self.numbers) for atom in open_jaxpr(program)[0].outvars)
+        numbers = [number_of(atom, self.numbers) for atom in eqn.invars]
+        results = self.inline(program, operands, context, numbers)
+        found = [number_of(atom, self.numbers) for atom in open_jaxpr(program)[0].outvars]
+        if eqn.params.get("name") in TAKEN_WHOLE and any(isinstance(each, Elements) for each in numbers):
+            found = [of_positions(eqn, numbers)]
         self.numbers |= dict(zip(eqn.outvars, found, strict=True))
         return results
 

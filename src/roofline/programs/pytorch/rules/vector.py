@@ -59,10 +59,14 @@ def _chosen(call: Call) -> Priced:
     op = call.elementwise("where")
     mask, sides = (call.args[1], [(call.args[0], False)]) if call.name == "masked_fill" else (call.args[0], [])
     sides = sides or [(side, taken) for side, taken in zip(call.args[1:], (True, False), strict=False)]
-    if not is_operand(mask) or mask.values is None or type(mask.elements) is not int:
+    every, taken = call.results[0].elements, None
+    if is_operand(mask) and mask.formulas is not None:
+        shown = mask.formulas.visible()
+        taken = shown and shown.elements(every)
+    elif is_operand(mask) and mask.values is not None and type(mask.elements) is int:
+        taken = int(mask.values.sum()) * exact_div(every, maximum(1, mask.elements))
+    if taken is None:
         return op
-    every = call.results[0].elements
-    taken = int(mask.values.sum()) * exact_div(every, maximum(1, mask.elements))
     whole = [(side, yes) for side, yes in sides if is_operand(side) and side.elements == every]
     counts = {t.ident: taken if yes else every - taken for side, yes in whole for t in call.read(side)}
     return needing(op, counts) if len(counts) == len(whole) else op
