@@ -389,3 +389,11 @@ def test_what_a_mask_of_positions_leaves_unread_is_no_part_of_an_open_floor(prog
     for size in (2, 33):
         closed = trace(program, spec.format(S=size).replace("B", "3")).bytes("minimal")
         assert _at(opened, {"B": 3, "S": size}) == closed
+
+
+def test_windows_laid_over_each_other_are_those_of_a_fixed_batch():
+    def fold(x):
+        return F.fold(x, (8, 8), 3, padding=1)
+
+    opened, closed = (trace(fold, f"fp32[{batch}, 27, 64]").bytes("minimal") for batch in ("B", 3))
+    assert (_at(opened, {"B": 3}), closed) == (3 * 6576, 3 * 6576)

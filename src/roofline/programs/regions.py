@@ -645,16 +645,21 @@ def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:
     several = sorted((step for step in places.steps if _several(step[0])), key=_far_first)
     if any(is_symbol(n) for step in several for n in step):  # an open size that stands in both shapes
         with suppress(TypeError):
-            found = _laid(places.start, tuple(several), tuple(shape))
+            found = _laid(places.start, _joined_steps(several, int), tuple(shape))
             if found is not None:
                 return found
-    steps: list[tuple[int, int]] = []
+    return _laid(places.start, _joined_steps(several), tuple(shape))
+
+
+def _joined_steps(several: Sequence[tuple[Any, Any]], kinds: Any = object) -> tuple[tuple[Any, Any], ...]:
+    """Steps of which those that go on where the ones behind them end are one, as far as they are of some kinds."""
+    steps: list[tuple[Any, Any]] = []
     for n, stride in several:
-        if steps and steps[-1][1] == n * stride:
+        if steps and steps[-1][1] == n * stride and all(isinstance(each, kinds) for each in (*steps[-1], n, stride)):
             steps[-1] = (steps[-1][0] * n, stride)
         else:
             steps.append((n, stride))
-    return _laid(places.start, tuple(steps), tuple(shape))
+    return tuple(steps)
 
 
 def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> list[Box] | None:
