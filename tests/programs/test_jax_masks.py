@@ -189,3 +189,11 @@ def test_what_a_mask_of_positions_leaves_unread_is_no_part_of_an_open_floor(func
     for size in (1, 5, 33):
         counted = opened.subs(dict.fromkeys(opened.free_symbols, size))
         assert counted == trace(function, f"fp32[{size}, {size}]").bytes("minimal")
+
+
+def test_positions_of_an_open_size_cost_no_more_than_those_of_a_fixed_one():
+    def shifted(x):
+        return x + jnp.arange(x.shape[0], dtype=x.dtype)
+
+    opened, closed = (trace(shifted, f"fp32[{size}]").flops("all") for size in ("S", 8))
+    assert (opened.subs(dict.fromkeys(opened.free_symbols, 8)), closed) == (8, 8)

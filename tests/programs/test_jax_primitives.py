@@ -46,7 +46,7 @@ COUNTS = [
      4 * 5 * 8 + 4 * 8 * 4),
     ("pad", lambda x: lax.pad(x, 0.0, [(-2, 3, 1), (1, -1, 0)]), (X,), 0, (5 * 7 + 12 * 8) * 4),
     ("cholesky", lambda x: lax.linalg.cholesky(x, symmetrize_input=False), (_shape(2, 6, 6),),
-     2 * 72 + 36 + 36 + 72, None),  # and the upper half set to zero: positions, a comparison, a choice
+     2 * 72 + 36 + 72, None),  # and the upper half set to zero: positions are compared, a choice
     ("triangular_solve", lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True), (_shape(6, 6), X),
      6 * 6 * 8, (21 + 48 + 48) * 4),
     ("hessenberg", lax.linalg.hessenberg, (_shape(6, 6),), 10 * 6**3 // 3, None),

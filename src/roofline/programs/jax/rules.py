@@ -293,6 +293,16 @@ NAMES = {
 rule(*NAMES)(lambda call: call.elementwise(NAMES[call.name]))
 
 
+@rule("add", "mul")
+def combined(call: Call) -> Priced:
+    """A sum or a product; of known numbers and 0, or 1, nothing: ``jnp.arange`` of an open size has both."""
+    for place, number in enumerate(call.numbers):
+        other = call.numbers[1 - place]
+        if other is not None and isinstance(number, np.ndarray) and not number.shape and number == (call.name == "mul"):
+            return call.alias(0, 1 - place)
+    return call.elementwise(NAMES[call.name])
+
+
 @rule("select_n")
 def chosen(call: Call) -> Priced:
     """A choice between arrays: where it is known, no more of each is needed than it takes."""
