@@ -23,7 +23,7 @@ from roofline.ops.masks import FULL, TOP_LEFT, BandMask
 from roofline.ops.pricing import Reach
 from roofline.programs.jax.indices import gathered_part, picking, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, size_of
-from roofline.programs.positions import Elements
+from roofline.programs.positions import Elements, worked_out
 from roofline.programs.regions import count_where, once
 from roofline.programs.rule_table import NAMED_ALIKE, compared, levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
@@ -295,12 +295,18 @@ rule(*NAMES)(lambda call: call.elementwise(NAMES[call.name]))
 
 @rule("add", "mul")
 def combined(call: Call) -> Priced:
-    """A sum or a product; of known numbers and 0, or 1, nothing: ``jnp.arange`` of an open size has both."""
+    """A sum or a product; of known numbers and 0, or 1, nothing: ``jnp.arange`` of an open size has both.
+
+    Of each factor no more is needed than the other, where it is known, has that is not 0.
+    """
+    counts: dict[str, Size] = {}
     for place, number in enumerate(call.numbers):
-        other = call.numbers[1 - place]
+        other, tensor = call.numbers[1 - place], call.operands[1 - place]
         if other is not None and isinstance(number, np.ndarray) and not number.shape and number == (call.name == "mul"):
             return call.alias(0, 1 - place)
-    return call.elementwise(NAMES[call.name])
+        taken = None if number is None or tensor is None or call.name == "add" else _nonzero(number, call.outs[0].size)
+        counts |= {} if tensor is None or taken in (None, call.outs[0].size) else {tensor.ident: taken}
+    return needing(call.elementwise(NAMES[call.name]), counts)
 
 
 @rule("select_n")
@@ -310,15 +316,21 @@ def chosen(call: Call) -> Priced:
     idents = [side.ident for side in sides if side is not None]
     if which is None or which.shape != call.outs[0].shape or len({*idents}) < len(idents):
         return op
-    if isinstance(which, Elements):
-        shown = which.visible() if len(sides) == 2 else None
-        seen = shown and shown.elements(call.outs[0].size)
-        if seen is None:
-            return op
-        taken = [call.outs[0].size - seen, seen]
-    else:
+    every, taken = call.outs[0].size, list[Size]()
+    if isinstance(which, np.ndarray):
         taken = [_held(which, n) for n in range(len(sides))]
-    return needing(op, {t.ident: n for n, t in zip(taken, sides, strict=True) if t is not None})
+    elif len(sides) == 2 and (seen := _nonzero(which, every)) is not None:
+        taken = [every - seen, seen]
+    return needing(op, {t.ident: n for n, t in zip(taken, sides, strict=False) if t is not None})
+
+
+def _nonzero(numbers: Any, every: Size) -> Size | None:
+    """How many of so many numbers are not 0; None where that is not told of an open size."""
+    if isinstance(numbers, Elements):
+        held = worked_out("not_equal", numbers, 0)
+        shown = held and held.visible()
+        return shown and shown.elements(every)
+    return exact_div(every * (numbers.size - _held(numbers, 0)), maximum(1, numbers.size))
 
 
 def _held(numbers: Any, number: int) -> int:

@@ -284,6 +284,7 @@ def _filled(number: int) -> _Rule:
 #: What makes or moves elements; other functions of them are called as theirs in ``programs.positions``.
 _ELEMENTS: Mapping[str, _Rule] = {
     "arange": lambda shape, start=None, step=1, **_: Elements(shape, (start or 0) + step * place(-1, shape)),
+    "eye": lambda shape, **_: worked_out("equal", *(Elements(shape, place(axis, shape)) for axis in (-2, -1))),
     **dict.fromkeys(("full", "full_like", "new_full"), _spread("fill_value")),
     **dict.fromkeys(("zeros", "zeros_like", "new_zeros", "zero"), _filled(0)),
     **dict.fromkeys(("ones", "ones_like", "new_ones"), _filled(1)),

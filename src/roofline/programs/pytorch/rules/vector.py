@@ -11,6 +11,7 @@ from typing import Any
 from roofline.frozen import replace
 from roofline.ops.basic import arithmetic
 from roofline.ops.elementwise import PER_ELEMENT
+from roofline.programs.positions import worked_out
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import (
     UNTOLD,
@@ -47,6 +48,8 @@ def known(call: Call) -> Priced:
         return call.for_each("elementwise", call.results[0].elements, 2)
     if function == "where":
         return _chosen(call)
+    if call.name == "mul":
+        return _scaled(call)
     if call.name in ("add", "sub", "rsub") and call.get("alpha", 1) != 1:
         return pricing.scaled_sum(call.name, call.reads, call.writes)
     return call.elementwise(function)
@@ -59,17 +62,34 @@ def _chosen(call: Call) -> Priced:
     op = call.elementwise("where")
     mask, sides = (call.args[1], [(call.args[0], False)]) if call.name == "masked_fill" else (call.args[0], [])
     sides = sides or [(side, taken) for side, taken in zip(call.args[1:], (True, False), strict=False)]
-    every, taken = call.results[0].elements, None
-    if is_operand(mask) and mask.formulas is not None:
-        shown = mask.formulas.visible()
-        taken = shown and shown.elements(every)
-    elif is_operand(mask) and mask.values is not None and type(mask.elements) is int:
-        taken = int(mask.values.sum()) * exact_div(every, maximum(1, mask.elements))
+    every = call.results[0].elements
+    taken = _nonzero(mask, every)
     if taken is None:
         return op
     whole = [(side, yes) for side, yes in sides if is_operand(side) and side.elements == every]
     counts = {t.ident: taken if yes else every - taken for side, yes in whole for t in call.read(side)}
     return needing(op, counts) if len(counts) == len(whole) else op
+
+
+def _scaled(call: Call) -> Priced:
+    """A product: of each factor no more is needed than the other, where its elements are known, has that are not 0."""
+    every, pair, counts = call.results[0].elements, call.args[:2], dict[str, Size]()
+    for side, other in (pair, pair[::-1]):
+        taken = _nonzero(other, every) if is_operand(other) and (other.is_constant or other.formulas) else None
+        if taken not in (None, every) and is_operand(side) and side.elements == every:
+            counts |= {t.ident: taken for t in call.read(side)}
+    return needing(call.elementwise("multiply"), counts)
+
+
+def _nonzero(operand: Any, every: Size) -> Size | None:
+    """How many of so many elements are not 0 in an operand that is spread over them; None where that is not known."""
+    if is_operand(operand) and operand.formulas is not None:
+        held = worked_out("not_equal", operand.formulas, 0)
+        shown = held and held.visible()
+        return shown and shown.elements(every)
+    if not is_operand(operand) or operand.values is None or type(operand.elements) is not int:
+        return None
+    return int((operand.values != 0).sum()) * exact_div(every, maximum(1, operand.elements))
 
 
 @rule(*registry.STATED_FORMULAS)
