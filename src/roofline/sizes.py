@@ -42,7 +42,7 @@ Size: TypeAlias = Any
 #: The largest scalar size; beyond it products of a few sizes leave the range of float64.
 LARGEST = int(1e30)
 
-#: Times of two ways to do the same that differ by less are equal: the first of them is taken.
+#: Times that differ by less, of two ways to do the same or of two resources, are equal: the first of them is taken.
 TIE = 1e-12
 
 #: The most values of one size that a list or range may have.
@@ -707,6 +707,19 @@ def of_largest(keys: Sequence[Size], values: Sequence[Size]) -> Size:
     return values[keys.index(max(keys))]
 
 
+def longest(times: Mapping[str, float]) -> str:
+    """The name of the largest time, of those within a :data:`TIE` the first: rounding names none.
+
+    >>> longest({"nvlink": 0.3, "nic": 0.1 + 0.2, "hbm": 0.2})
+    'nvlink'
+    """
+    found, *others = times
+    most = times[found]
+    for name in others:
+        found, most = (name if times[name] * (1 - TIE) > most else found), max(most, times[name])
+    return found
+
+
 @lru_cache(64, typed=True)
 def _where_largest(*keys: Any) -> tuple[Any, ...]:
     """Where each of several closed forms is the largest, of equal ones the first: it is asked of every part alike."""
@@ -862,11 +875,11 @@ class Codes:
 
     @classmethod
     def of(cls, times: Mapping[str, Size]) -> Codes:
-        """Find the largest of the times, entry by entry; the first named wins a tie."""
+        """Find the largest of the times, entry by entry; the first named wins a :data:`TIE`."""
         values = np.broadcast_arrays(*times.values())
         largest, codes = values[0], np.zeros(values[0].shape, np.int8)
         for code, value in enumerate(values[1:], 1):
-            longer = value > largest
+            longer = value * (1 - TIE) > largest
             codes = np.where(longer, np.int8(code), codes)
             largest = np.maximum(largest, value)
         return cls(codes, tuple(times))

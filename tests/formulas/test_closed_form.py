@@ -33,7 +33,7 @@ from roofline.models.closed_form import formula, model_formula, step_function
 from roofline.models.sweeps import sweep
 from roofline.programs import trace
 from roofline.rendering.terminal import as_text
-from roofline.sizes import SHORT, has_more_operations, maximum, minimum, of_largest, symbol
+from roofline.sizes import SHORT, TIE, has_more_operations, maximum, minimum, of_largest, symbol
 from tests.strategies import expressions, few, machines, some
 
 NODE = shutil.which("node")
@@ -478,3 +478,16 @@ def test_tiers_that_are_busy_as_long_do_not_flip_and_a_form_has_the_value_that_i
     at = {found.letters[size]: value for size, value in found.point.items()}
     at |= {rate.symbol: rate.value for rate in found.rates.values()}
     assert flip.value - 1 <= float(flip.form.subs(at)) <= flip.value
+
+
+def test_on_a_tie_the_inner_tier_binds_in_single_answers_arrays_and_formulas() -> None:
+    """``balanced`` keeps both tiers busy as long; rounding makes now one, now the other the longer."""
+    line, sizes = "AllGather_X(bf16[N_X])", [10**9, 2**30, 72 * 16_777_216 + 16]
+    where = {"on": "h100:16", "algorithm": "balanced"}
+    single = [bound(line, N=size, **where) for size in sizes]
+    assert all(abs(each.times["nvlink"] / each.times["nic"] - 1) < TIE for each in single)
+    together = bound(line, N=np.array(sizes, dtype=float), **where)
+    assert {each.bound_by for each in single} == {*together.bound_by.tolist()} == {"nvlink"}
+    opened = formula(line, on="gb200:n")(n=72.0 * np.arange(2, 60), N=1e9)
+    assert {*opened["bound_by"].tolist()} == {"nvlink"}
+    assert [flip.size for flip in formula(line, on="gb200:n", N=10**9, n=144).flips() if flip.after == "nic"] == ["N"]

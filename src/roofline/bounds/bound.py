@@ -61,6 +61,7 @@ from roofline.sizes import (
     is_one,
     is_symbol,
     is_zero,
+    longest,
     maximum,
     read_only,
     sums_by_name,
@@ -147,7 +148,7 @@ def binding(times: Mapping[str, Size]) -> Any:
         return None
     if any(is_array(v) for v in values):
         return Codes.of(times)
-    return max(times, key=lambda name: times[name])
+    return longest(times)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -527,7 +528,7 @@ class Bound(Measurable, Comparable):
         for use in self.uses:
             if use.resource == resource:
                 times[use.quantity] += float(use.time.sum() if is_array(use.time) else use.time)
-        return BOUND_KINDS[max(times, key=lambda name: times[name])]
+        return BOUND_KINDS[longest(times)]
 
     @property
     def is_rate_only(self) -> bool:

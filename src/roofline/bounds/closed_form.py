@@ -70,6 +70,7 @@ from roofline.sizes import (
     is_array,
     is_one,
     is_symbol,
+    longest,
     of_largest,
     put_in,
     symbol,
@@ -339,7 +340,7 @@ class Formula(Answer):
         """The resource that binds at the point."""
         if not self.is_numeric:
             return None
-        return max(self.in_letters(), key=lambda name: self.values()[f"time.{name}"])
+        return longest({name: self.values()[f"time.{name}"] for name in self.in_letters()})
 
     def bound_form(self, name: str) -> Any:
         """One of the three bounds, or another column, as one expression."""
@@ -412,19 +413,10 @@ class Formula(Answer):
             codes = found.whole_column("bound_by").codes
             return codes if found.invalid_rows is None else np.where(found.invalid_rows, -1, codes)
 
-        def is_tie(pair: Sequence[int], values: Any) -> bool:
-            columns = [f"time.{names[code]}" for code in pair]
-            if not {*columns} <= {*f.columns}:
-                return False
-            one, other = map(f.evaluate({**self.point, name: values}, columns).whole_column, columns)
-            return bool(np.allclose(one, other, rtol=1e-9, atol=0))
-
         seen = codes(tried)
         if len(steps) > 1 or shared > 1:  # numbers of chips between whole nodes are none of the formula's
             tried, seen = tried[seen >= 0], seen[seen >= 0]
         for place in np.flatnonzero((np.diff(seen) != 0) & (seen[1:] >= 0) & (seen[:-1] >= 0)).tolist():
-            if is_tie(seen[place : place + 2].tolist(), tried[place : place + 2]):
-                continue
             low, high = int(tried[place]), int(tried[place + 1])
             step = max(each for each in (1, *steps) if low % each == high % each == 0)
             while high - low > step:

@@ -76,7 +76,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import either, spelled, takes
-from roofline.sizes import Size, check, is_array, is_number, is_one, is_symbol, maximum, product
+from roofline.sizes import Size, check, is_array, is_number, is_one, is_symbol, longest, maximum, product
 from roofline.statements import Assumption, assume, without
 from roofline.work import Work
 
@@ -534,7 +534,8 @@ def _times_on_network(found: Communication) -> dict[str, Size]:
     times = {**links, **({} if found.row.hop_time is None else {"hops": found.row.hop_time})}
     if not links or not all(is_number(time) for time in times.values()):
         return {}
-    return dict(sorted(times.items(), key=lambda each: -each[1]))
+    first = longest(times)
+    return dict(sorted(times.items(), key=lambda each: (each[0] != first, -each[1])))
 
 
 def _size(found: Communication) -> str:

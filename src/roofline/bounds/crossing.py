@@ -27,7 +27,7 @@ from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass
 from roofline.lazy import np, sympy
 from roofline.quantity import format_number
-from roofline.sizes import is_symbol
+from roofline.sizes import is_symbol, longest
 from roofline.work import Op
 
 Flip = tuple[float, str, str]
@@ -148,7 +148,7 @@ def flips_among(times: Mapping[str, Any], x: Any, crossings: Sequence[float]) ->
 
 def largest_at(times: Mapping[str, Any], x: Any, at: float) -> str:
     """Name the largest of the times where ``x`` has this value."""
-    return max(times, key=lambda name: float(put_numbers(times[name], {x: at})))
+    return longest({name: float(put_numbers(time, {x: at})) for name, time in times.items()})
 
 
 def every_change(bound_at: Any) -> list[Flip] | None:

@@ -109,7 +109,7 @@ from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity, in_a_row, parse
 from roofline.sections import Amount, Column, Row, Section, Table, figures, named, word_pairs
 from roofline.signatures import call, either, spelled, takes
-from roofline.sizes import is_array, is_symbol, product, symbol
+from roofline.sizes import is_array, is_symbol, longest, product, symbol
 from roofline.statements import kind_of, without
 
 if TYPE_CHECKING:
@@ -932,7 +932,7 @@ class _Search(Unknown):
     def _largest_when_large(self) -> str:
         times = self.here.times
         large = {s: LARGE for time in times.values() for s in free_symbols(time)}
-        return max(times, key=lambda name: float(put_numbers(times[name], {**large, **self.known})))
+        return longest({name: float(put_numbers(time, {**large, **self.known})) for name, time in times.items()})
 
     def _kind(self, resource: str) -> str:
         known = {use.resource: use.quantity for use in self.here.uses}

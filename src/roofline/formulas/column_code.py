@@ -39,7 +39,7 @@ from roofline.errors import InputError
 from roofline.formulas.printers import binary_logarithms, check_names, printer
 from roofline.frozen import NamedTuple
 from roofline.lazy import np, sympy
-from roofline.sizes import has_more_operations, rebuilt, undominated
+from roofline.sizes import TIE, has_more_operations, rebuilt, undominated
 
 #: Axes of arrays that all have the same rows.
 ALIKE = frozenset(("rows",))
@@ -107,16 +107,16 @@ class BlockCode:
         self._free_unused()
 
     def which(self, forms: Sequence[Any], out: str) -> None:
-        """Put the number of the largest form into a column, of equal ones that of the first."""
+        """Put the number of the largest form into a column, of those within a :data:`TIE` that of the first."""
         if len(forms) == 2:
             first, second = map(self.value, forms)
-            self._call("greater", second, first, out)
+            self._call("greater", self._call("multiply", second, _Value(repr(1 - TIE), _NUMBER)), first, out)
         else:
             most = self._own(self.value(forms[0]), _NUMBER.union(*map(self.axes, forms)))
             self.lines.append(f"{out}[...] = 0")
             for code, form in enumerate(forms[1:], 1):
                 other = self.value(form)
-                self.lines.append(f"numpy.copyto({out}, {code}, where={other.name} > {most.name})")
+                self.lines.append(f"numpy.copyto({out}, {code}, where={other.name} * {1 - TIE!r} > {most.name})")
                 self.lines.append(f"numpy.maximum({most.name}, {other.name}, out={most.name})")
                 self._release(other)
             self._release(most)

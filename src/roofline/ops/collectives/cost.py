@@ -124,7 +124,9 @@ def cost(
     note += f" ({short})" if short else ""
     note += _reducing(call) if name in registry.BY_SWITCHES else ""
     note += _part(call) if kind == "AllToAll" else ""
-    return CollectiveCost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
+    work, places = chosen.formula(call), [segment.place for group in call.groups for segment in group.segments]
+    work = Work({key: work[key] for key in sorted(work, key=lambda key: places.index(key.place))})  # inner tiers first
+    return CollectiveCost(kind, over, name, nbytes, call.chips, work, note)
 
 
 def collective(

@@ -129,8 +129,8 @@ share of the data. Of axes that differ the longest is.
 >>> from roofline.ops.collectives.cost import cost
 >>> for algorithm in ("whole sums", "outer one-shot", "torus"):
 ...     print(cost("AllReduce", chip("v5e:16x16").mesh.axes, 256, algorithm=algorithm).work)
-Work(wire/X: 1920, wire/Y: 1920, hops/Y: 8, hops/X: 8)
-Work(wire/X: 180, wire/Y: 180, hops/Y: 8, hops/X: 16)
+Work(wire/X: 1920, hops/X: 8, wire/Y: 1920, hops/Y: 8)
+Work(wire/X: 180, hops/X: 16, wire/Y: 180, hops/Y: 8)
 Work(wire/X: 127.5, hops/X: 15, wire/Y: 127.5, hops/Y: 16)
 
 A line is a tree over each of whose links goes the sum of either side. Sums along one dimension after the other are
