@@ -716,6 +716,9 @@ def test_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(found[name], forms[name], rtol=1e-12, err_msg=name)
     assert (found.incomplete, found.notes, found.impossible) == (forms.incomplete, forms.notes, forms.impossible)
     assert "1 row has no figures: a prompt of fewer than 2 tokens makes no 2 chunks" in found.incomplete
+    asked |= {"tensor": 1, "pipeline": 2, "batch": 1, "prompt": 1}  # one question, as of one step
+    with pytest.raises(InputError, match="a prompt of fewer than 2 tokens makes no 2 chunks"):
+        sweep_steps("qwen3-0.6b", "prefill", **asked)
 
 
 @pytest.mark.usefixtures("by_closed_form")

@@ -777,8 +777,8 @@ class StepTable(BlockTable):
         if is_checked and not (table["fits"] == 0).any():
             del table["fits"]
         possible = [number for number in range(-(-done // grid)) if number not in impossible]
-        if not possible:
-            raise InputError(next(iter(self._left_out)))
+        if not possible or sum(self._left_out.values()) == done:  # as of lines: a table without a figure is an error
+            raise InputError(next(why for why, rows in self._left_out.items() if rows))
         have = {rows: "row has" if rows == 1 else "rows have" for rows in self._left_out.values()}
         said = [f"{rows:,} {have[rows]} no figures: {why}" if rows else why for why, rows in self._left_out.items()]
         said += [stopped(done, self.rows, "rows")] if done < self.rows else []
