@@ -394,7 +394,7 @@ def test_each_tier_says_what_it_carries_and_the_algorithm_what_it_needs(
     assert "  nic carries 250 MB: 5 ms; nvlink 2 GB: 4.44 ms, at the same time\n" in said
     assert "  needs in-network reduction (SHARP) on nvlink; without it balanced takes 7.5 ms\n" in said
     assert "over nvlink  over nic" in said
-    assert "through the switches: nic 4 GB, nvlink 32 GB" in said
+    assert "through the switches: nvlink 32 GB, nic 4 GB" in said
     alone = run(capsys, *words, "a100:8")
     assert "each link" in alone
     assert "carries" not in alone
