@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from roofline.programs import trace as trace_any
+from roofline.sizes import symbol
 from tests.strategies import some
 
 S, HEADS, SIZE = 16, 4, 8
@@ -204,3 +205,15 @@ def test_positions_of_an_open_size_cost_no_more_than_those_of_a_fixed_one():
 
     opened, closed = (trace(shifted, f"fp32[{size}]").flops("all") for size in ("S", 8))
     assert (opened.subs(dict.fromkeys(opened.free_symbols, 8)), closed) == (8, 8)
+
+
+@pytest.mark.parametrize("number", [0.0, float("-inf"), float("nan"), 1e300])
+def test_numbers_among_scores_of_an_open_size_are_counted(number):
+    """What is no mask hides nothing: all of S² scores count, as of a fixed size."""
+
+    def program(x):
+        places = jnp.arange(x.shape[0])
+        hides = (places[:, None] - places[None]) * number < 1
+        return jax.nn.softmax(jnp.where(hides, x @ x.T, -jnp.inf), -1)
+
+    assert trace(program, "fp32[S, 64]").flops() == 128 * symbol("S") ** 2

@@ -595,3 +595,14 @@ def test_attention_counts_the_scores_that_a_mask_of_positions_lets_through(nodes
         pairs = seen(np.arange(S)[:, None] + T - S, np.arange(T)).sum()
         assert trace(_of_positions(nodes), sizes={"S": S, "T": T}).flops() == 4 * 2 * 3 * 8 * pairs
         assert opened.subs({symbol("S"): S, symbol("T"): T}) == 4 * 2 * 3 * 8 * pairs
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_fills_an_open_tensor_and_is_none_hides_nothing(number):
+    fill = helper.make_tensor("fill", TensorProto.FLOAT, [1], [number])
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("ConstantOfShape", ["shape"], ["filled"], value=fill),
+        helper.make_node("Add", ["x", "filled"], ["y"]),
+    ]
+    assert trace(model(nodes, [value("x", "N", 4)], [value("y")])).bytes("minimal") == 32 * symbol("N")

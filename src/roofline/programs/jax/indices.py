@@ -94,7 +94,8 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
     if not _is_known(aval.dtype, once(operands[0]).size if repeats else prod(sizes)):
         return None
     pairs = zip(operands, eqn.invars, strict=True)
-    operands = [x if x.dtype == object else x.astype(atom.aval.dtype, copy=False) for x, atom in pairs]
+    with np.errstate(over="ignore"):
+        operands = [x if x.dtype == object else x.astype(atom.aval.dtype, copy=False) for x, atom in pairs]
     alike = tuple(sizes) if all(np.shape(value) in ((), tuple(sizes)) for value in operands) else ()
     kept = [any(value.strides[place] for value in operands if value.shape) for place in range(len(alike))]
     is_repeated = eqn.primitive.name not in (*_VIEWS, "reshape", "concatenate") and alike and not all(kept)
@@ -170,7 +171,7 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
     first = operands[0] if operands else None
     if name == "select_n" and not (isinstance(first, np.ndarray) and first.shape == shape):
         return None
-    if name in _MASKING:
+    if name in _MASKING and all(isinstance(size, int) for size in shape):
         given = [once(first), *operands[1:]] if name == "select_n" else operands
         lines = getattr(eqn.invars[-1].aval, "shape", ())
         for kind in (LOW, ZERO):

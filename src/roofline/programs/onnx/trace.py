@@ -818,7 +818,8 @@ def made_of_positions(
     first = given[0]
     if name == "ConstantOfShape":
         value = attributes.get("value")
-        return Elements(out.dims, 0 if value is None else onnx.numpy_helper.to_array(value).reshape(-1)[0].item())
+        first = of_values([0] if value is None else onnx.numpy_helper.to_array(value).reshape(-1)[:1])
+        return None if first is None else Elements(out.dims, first.number)
     if first is None:
         return None
     if name == "Div":
