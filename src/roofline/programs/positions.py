@@ -274,9 +274,8 @@ class _Bounds:
         self.is_of_all_rows = True
         self.band: dict[int, Size] = {}
         self.apart: dict[int, int] = {}
-        self.chunk: tuple[Size, Size, Size] | None = (
-            None  # what rows and columns have before them of a chunk, its length
-        )
+        # what rows and columns have before them of a chunk, and its length
+        self.chunk: tuple[Size, Size, Size] | None = None
         for condition in part:
             self._add(condition)
 

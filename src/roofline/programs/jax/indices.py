@@ -119,11 +119,12 @@ def of_positions(eqn: Any, operands: Sequence[Numbers]) -> Elements | None:
     told = [each for each in given if each is not None]
     if len(told) < len(given) or len(eqn.outvars) != 1:
         return None
-    name = eqn.params["name"] if eqn.params.get("name") in TAKEN_WHOLE else eqn.primitive.name
-    return moved(name, eqn.params, told, value_of(eqn.outvars[0].aval).shape)
+    is_called = "jaxpr" in eqn.params and eqn.params.get("name") in TAKEN_WHOLE
+    name = eqn.params["name"] if is_called else eqn.primitive.name
+    return _moved(name, eqn.params, told, value_of(eqn.outvars[0].aval).shape)
 
 
-def moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tuple[Size, ...]) -> Elements | None:
+def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tuple[Size, ...]) -> Elements | None:
     """Elements that a primitive makes of others, or of none."""
     if name == "iota":
         return Elements(out, positions.place(params["dimension"] - len(out), out))

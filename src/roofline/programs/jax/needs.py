@@ -33,8 +33,8 @@ from roofline.programs.jax.indices import (
     Numbers,
     held_numbers,
     hidden,
-    moved,
     number_of,
+    of_positions,
     picking,
     worked_out,
 )
@@ -524,7 +524,7 @@ class MaskFinder:
             return self._scan(params, facts, times)
         inside, own = called_program(eqn), [fact for fact in facts if isinstance(fact, Elements)]
         if inside is not None and params.get("name") in TAKEN_WHOLE and len(own) == len(facts):
-            return [positions.worked_out(params["name"], *own)]
+            return [of_positions(eqn, own)]
         if inside is not None:
             return self.walk(inside, facts, times)
         nothing: list[Known] = [None] * len(eqn.outvars)
@@ -535,7 +535,7 @@ class MaskFinder:
             return [self._matmul(eqn, facts, out, times)]
         if any(isinstance(fact, Scores) for fact in facts):
             return [_scored(name, facts)]
-        return [moved(name, params, own, out) if len(own) == len(facts) else None]
+        return [of_positions(eqn, own) if len(own) == len(facts) else None]
 
     def _scan(self, params: Mapping[str, Any], facts: list[Known], times: Size) -> list[Known]:
         """Slices along the length lose positions along it; what is known of scores and masks stays."""

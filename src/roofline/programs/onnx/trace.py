@@ -37,7 +37,16 @@ from roofline.programs.onnx.needs import LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
 from roofline.programs.onnx.registry import GATHERS, PICKING, SCATTERS, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, uses_in
-from roofline.programs.positions import Elements, Visible, converted, joined, of_values, triangle, worked_out
+from roofline.programs.positions import (
+    Elements,
+    Visible,
+    converted,
+    everywhere,
+    joined,
+    of_values,
+    triangle,
+    worked_out,
+)
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
 from roofline.programs.regions import HIDDEN, NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
@@ -818,8 +827,8 @@ def made_of_positions(
     first = given[0]
     if name == "ConstantOfShape":
         value = attributes.get("value")
-        first = of_values([0] if value is None else onnx.numpy_helper.to_array(value).reshape(-1)[:1])
-        return None if first is None else Elements(out.dims, first.number)
+        number = of_values([0] if value is None else onnx.numpy_helper.to_array(value).reshape(-1)[:1])
+        return everywhere(number, out.dims)
     if first is None:
         return None
     if name == "Div":
