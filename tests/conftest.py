@@ -16,6 +16,9 @@ from tests.doc_blocks import ENVIRONMENT, REMOVED
 #: Bad inputs that a fuzz test tries; ``make fuzz`` sets it high.
 FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "600"))
 
+#: Whether this is ``make test-long``; ``tests.strategies`` says so too, and loads the library, which comes later here.
+LONG = "ROOFLINE_LONG" in os.environ
+
 #: What tests of pages say where there is no browser.
 NO_BROWSER = "no page was opened: install Debian's chromium (apt-get install chromium), and playwright for Python"
 
@@ -39,16 +42,21 @@ settings.register_profile(
 )
 settings.register_profile("long", parent=settings.get_profile("test"), derandomize=False, max_examples=300)
 settings.register_profile("fuzz", parent=settings.get_profile("long"), max_examples=FUZZ_ROUNDS)
-settings.load_profile("fuzz" if "ROOFLINE_FUZZ" in os.environ else "long" if "ROOFLINE_LONG" in os.environ else "test")
+settings.load_profile("fuzz" if "ROOFLINE_FUZZ" in os.environ else "long" if LONG else "test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker of the tests that ``make fuzz`` runs for long."""
+    """Declare the markers of tests that ``make fuzz`` runs for long, and of those that ``make test`` leaves out."""
     config.addinivalue_line("markers", "fuzz: bad input at random; a short run in make test, a long one in make fuzz")
+    config.addinivalue_line("markers", "long: seconds for a fact that others hold in part; in make test-long alone")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests in the random order that ``ROOFLINE_ORDER`` names, as ``make test ORDER=7`` does."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests, unless they are asked for, also by name; shuffle as ``make test ORDER=7`` says."""
+    if not LONG and not any("::" in asked for asked in config.args):
+        left = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     if order := os.environ.get("ROOFLINE_ORDER"):
         random.Random(order).shuffle(items)
 
@@ -78,9 +86,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say once and plainly what was not tested: for want of time, and for want of a browser."""
-    if "ROOFLINE_LONG" not in os.environ:
+    if not LONG:
         terminalreporter.write_line(
-            "of long lists a sample was tested, of random examples a few: make test-long tries all"
+            "of long lists a sample was tested, of random examples a few, no long test: make test-long tries all"
         )
     skipped = [each for each in terminalreporter.stats.get("skipped", []) if NO_BROWSER in str(each.longrepr)]
     if skipped:

@@ -95,7 +95,7 @@ def every_label_finds_a_place(chart, found):
     assert sorted(drawn) == [text.replace("\n", " ") for text in wanted]
 
 
-@pytest.mark.parametrize(("name", "size"), SIZED, ids=str)
+@pytest.mark.parametrize(("name", "size"), some(SIZED, 2), ids=str)
 def test_texts_of_a_picture_keep_apart_and_name_what_they_stand_beside(name, size):
     """Placing labels takes longest, so one test has all checks of a picture."""
     chart, found = ALL[name]().with_size(*size), laid_out(name, size)
@@ -108,7 +108,7 @@ def test_texts_of_a_picture_keep_apart_and_name_what_they_stand_beside(name, siz
 
 
 @pytest.mark.parametrize("size", SIZES[::2], ids=str)
-@pytest.mark.parametrize("name", ["two_chips", "roofs_of_four", "levels_of_two"])
+@pytest.mark.parametrize("name", some(["two_chips", "roofs_of_four", "levels_of_two"], 2))
 def test_of_several_chips_each_is_named_in_the_key_in_the_stroke_of_its_ceilings(name, size):
     chart = ALL[name]()
     keyed = {text.lines[0].partition(":")[0]: text.swatch for text in laid_out(name, size).around if text.swatch}

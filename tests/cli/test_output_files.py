@@ -263,7 +263,7 @@ DRAWN = [
 ]
 
 
-@pytest.mark.parametrize("words", some(DRAWN, 2))
+@pytest.mark.parametrize("words", some(DRAWN, 4))
 def test_any_picture_may_be_dark_and_of_a_width(words: list[str], tmp_path: Path) -> None:
     dark, light, page = (tmp_path / name for name in ("dark.svg", "light.svg", "page.html"))
     assert main([*words, "--dark", "--width", "600", "-o", str(dark), "-o", str(page)]) == 0

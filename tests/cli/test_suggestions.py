@@ -40,7 +40,7 @@ def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str
     return code, " ".join((said.out + said.err).split())
 
 
-@pytest.mark.parametrize("line", some(ASKED, 3))
+@pytest.mark.parametrize("line", some(ASKED, 6))
 def test_what_is_told_to_type_works(
     line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -255,7 +255,7 @@ FORMATS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
+@pytest.mark.parametrize("library", some(["vllm", "trtllm", "sglang"], 2))
 @pytest.mark.parametrize(("kernel", "dtype", "path", "a_bytes", "b_bytes"), FORMATS)
 def test_no_product_takes_less_as_it_grows(
     library: str, kernel: str, dtype: str, path: str, a_bytes: float, b_bytes: float

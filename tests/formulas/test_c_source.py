@@ -33,7 +33,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("subject", "phase", "on", "options", "sizes"), some(QUESTIONS, 2))
+@pytest.mark.parametrize(("subject", "phase", "on", "options", "sizes"), some(QUESTIONS, 4))
 def test_it_gives_the_numbers(subject, phase, on, options, sizes, tmp_path):
     found = roofline.formula(subject, phase, on=on, **options)
     names = ("lower", "op_by_op", "upper", "memory")

@@ -757,6 +757,7 @@ def test_a_batch_of_no_whole_microbatches_over_stages_has_the_figures_of_a_singl
     )
 
 
+@pytest.mark.long
 def test_a_row_of_training_over_stages_has_the_figures_of_the_slowest_one() -> None:
     columns = ["lower", "flops", "time.hbm"]
     sizes = {"batch_tokens": [2**20], "sequence": 8192}

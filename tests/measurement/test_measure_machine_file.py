@@ -123,7 +123,7 @@ def test_two_compute_roofs(path):
 
 @pytest.mark.parametrize(
     ("side", "level", "speed"),
-    [(64, "l1", 1080e9), (256, "l2", 420e9), (1024, "l3", 220e9), (8192, "dram", 90e9)],
+    some([(64, "l1", 1080e9), (256, "l2", 420e9), (1024, "l3", 220e9), (8192, "dram", 90e9)], 2),
 )
 def test_warm_data_lies_in_the_level_that_holds_it(path, side, level, speed):
     """fp32 a + b → c touches 12·side² bytes; cold it comes from dram, warm from where it fits."""
@@ -269,17 +269,20 @@ def test_a_damaged_file_is_a_clear_error(tmp_path, text, said):
 
 @pytest.mark.parametrize(
     ("pattern", "instead", "said"),
-    [
-        (r"figures = \[[^,]*", "figures = [nan", "figures are above 0"),
-        (r"figures = \[[^,]*", "figures = [0.0", "figures are above 0"),
-        (r"(?m)^quick = [^\n]*", "quick = 3.5", "quick is 3.5"),
-        (r"(?m)^seconds = [^\n]*", 'seconds = "long"', "seconds is 'long'"),
-        (r"(?m)^pinned = [^\n]*", "pinned = 1", "pinned is 1"),
-        (r"(?m)^missing = [^\n]*", "missing = [3]", r"missing is \(3,\)"),
-        (r"(?m)^threads = [^\n]*", "threads = -1", "threads is -1"),
-        (r"points = \[\n.*?\n\]", "points = []", "'load': points at sizes above 0 are expected"),
-        (r"points = \[\n  \[[^,]*", "points = [\n  [-8", "'load': points at sizes above 0 are expected"),
-    ],
+    some(
+        [
+            (r"figures = \[[^,]*", "figures = [nan", "figures are above 0"),
+            (r"figures = \[[^,]*", "figures = [0.0", "figures are above 0"),
+            (r"(?m)^quick = [^\n]*", "quick = 3.5", "quick is 3.5"),
+            (r"(?m)^seconds = [^\n]*", 'seconds = "long"', "seconds is 'long'"),
+            (r"(?m)^pinned = [^\n]*", "pinned = 1", "pinned is 1"),
+            (r"(?m)^missing = [^\n]*", "missing = [3]", r"missing is \(3,\)"),
+            (r"(?m)^threads = [^\n]*", "threads = -1", "threads is -1"),
+            (r"points = \[\n.*?\n\]", "points = []", "'load': points at sizes above 0 are expected"),
+            (r"points = \[\n  \[[^,]*", "points = [\n  [-8", "'load': points at sizes above 0 are expected"),
+        ],
+        3,
+    ),
 )
 def test_figures_that_cannot_be_are_told(tmp_path, pattern, instead, said):
     """Those of a file edited by hand ended a chart in a traceback."""

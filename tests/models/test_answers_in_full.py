@@ -17,6 +17,7 @@ from roofline.models.summary import summary, summary_sections
 from roofline.models.training import train
 from roofline.models.training.advice import best_mix
 from roofline.rendering.terminal import terminal
+from tests.strategies import some
 
 Capture = pytest.CaptureFixture[str]
 
@@ -235,7 +236,7 @@ def test_what_is_not_worked_out_over_stages_is_said() -> None:
     assert "the nearest that fits is not worked out over stages that are cut by their times" in text
 
 
-@pytest.mark.parametrize("more", [{}, {"prompt": 500}, {"micro_batches": 8}])
+@pytest.mark.parametrize("more", some([{}, {"prompt": 500}, {"micro_batches": 8}], 2))
 def test_what_would_fit_over_stages_does_and_one_more_does_not(more: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"on": "h100:4", "tensor": 2, "pipeline": 2, "context": 30000, **more}
     near = serve("llama-3-70b", **asked, batch=200).nearest()
@@ -255,17 +256,32 @@ def test_what_would_fit_over_stages_does_and_one_more_does_not(more: dict[str, A
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        ("llm llama-2-7b --on v5e --context 64", "matrix products run on vpu: mxu takes no fp16; --activations bf16"),
-        ("train llama-2-7b --on v5e:16 --batch-tokens 65536", "run on vpu: mxu takes no fp16; --weights bf16 would"),
-        ("llm llama-2-7b --on v6e --context 64", "matrix products run on no unit: mxu takes no fp16; "),
-        ("llm llama-2-7b --on v5e --context 64 --activations bf16", ""),
-        ("llm llama-3-8b --on v100 --context 64", "run on cuda: tensor takes no bf16; --activations fp16 would run on"),
-        ("llm bert-base --on t4 --prompt 128", "run on cuda: tensor takes no fp32; --activations fp16 would run on it"),
-        ("llm llama-2-7b --on v100 --context 64", ""),
-        ("llm llama-2-7b --on a100 --context 64", ""),
-        ("train llama-2-7b --on v5e:16 --batch-tokens 65536 --weights bf16", ""),
-    ],
+    some(
+        [
+            (
+                "llm llama-2-7b --on v5e --context 64",
+                "matrix products run on vpu: mxu takes no fp16; --activations bf16",
+            ),
+            (
+                "train llama-2-7b --on v5e:16 --batch-tokens 65536",
+                "run on vpu: mxu takes no fp16; --weights bf16 would",
+            ),
+            ("llm llama-2-7b --on v6e --context 64", "matrix products run on no unit: mxu takes no fp16; "),
+            ("llm llama-2-7b --on v5e --context 64 --activations bf16", ""),
+            (
+                "llm llama-3-8b --on v100 --context 64",
+                "run on cuda: tensor takes no bf16; --activations fp16 would run on",
+            ),
+            (
+                "llm bert-base --on t4 --prompt 128",
+                "run on cuda: tensor takes no fp32; --activations fp16 would run on it",
+            ),
+            ("llm llama-2-7b --on v100 --context 64", ""),
+            ("llm llama-2-7b --on a100 --context 64", ""),
+            ("train llama-2-7b --on v5e:16 --batch-tokens 65536 --weights bf16", ""),
+        ],
+        2,
+    ),
 )
 def test_products_off_the_matrix_unit_are_said(words: str, said: str, capsys: Capture) -> None:
     assert main(words.split()) == 0

@@ -230,7 +230,7 @@ def test_experts_touched_by_simulation() -> None:
 # ---- laws
 
 
-@pytest.mark.parametrize("name", some(sorted(TINY), 20, 3))
+@pytest.mark.parametrize("name", some(sorted(TINY), 30, 3))
 def test_number_equals_array_equals_symbol(name: str) -> None:
     model = load(TINY[name], name=name)
     B, P = symbol("B"), symbol("P")

@@ -30,7 +30,7 @@ SHIPPED = [
 
 
 @pytest.mark.parametrize(
-    ("name", "policy"), some([(n, p) for n in SHIPPED for p in ("minimal", "each-op", "streamed")], 4)
+    ("name", "policy"), some([(n, p) for n in SHIPPED for p in ("minimal", "each-op", "streamed")], 8)
 )
 def test_rows_are_single_answers(name: str, policy: str) -> None:
     batch, context = np.array([1, 3, 64, 200]), np.array([1, 130, 700, 4000])
@@ -51,7 +51,7 @@ def test_rows_are_single_answers(name: str, policy: str) -> None:
         assert table["bound_by"][row] == one.bound_by
 
 
-@pytest.mark.parametrize("name", some(sorted(TINY), 24, 11))
+@pytest.mark.parametrize("name", some(sorted(TINY), 48, 11))
 def test_prefill_of_every_kind_of_layer(name: str) -> None:
     model = load(TINY[name], name=name)
     prompt = np.array([1, 7, 40, 90])

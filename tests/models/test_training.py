@@ -556,7 +556,7 @@ def test_a_table_says_which_steps_have_less_than_a_sequence_in_a_microbatch(caps
     assert "does not run" not in dict(roofline.sweep("llama-3-8b", "train", microbatches=[1, 8], **asked).remarks())
 
 
-@pytest.mark.parametrize("parts", [None, 16])
+@pytest.mark.parametrize("parts", some([None, 16], 2, 1))
 def test_tokens_that_give_each_chip_whole_sequences_are_among_the_ways_out(parts: int | None) -> None:
     asked = {"on": "h100:64", "batch_tokens": 4_000_000}  # 15.26 sequences a chip: 16 microbatches are less than one
     found = roofline.train("qwen3-32b", microbatches=parts, **asked)

@@ -64,7 +64,7 @@ def test_tokens_that_cover_what_is_gathered_are_those_of_one_microbatch_where_as
         assert covered(fresh, "fsdp") is (share > 1)
 
 
-@pytest.mark.parametrize(("zero", "sequence", "value"), [(3, 4096, 261), (3, 1024, 807), (1, 4096, 175)])
+@pytest.mark.parametrize(("zero", "sequence", "value"), some([(3, 4096, 261), (3, 1024, 807), (1, 4096, 175)], 2))
 def test_tokens_that_cover_what_stages_send_do_not_follow_the_batch(
     zero: int, sequence: int, value: int | None
 ) -> None:
@@ -376,7 +376,7 @@ def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:
     assert train("llama-3-8b", **asked, microbatches=4).memory.fits
 
 
-@pytest.mark.parametrize("more", [{}, {"checkpoint": "full"}])
+@pytest.mark.parametrize("more", some([{}, {"checkpoint": "full"}], 2))
 def test_where_no_number_of_copies_fits_layers_split_over_more_chips_are_advised(more: dict[str, Any]) -> None:
     found = train("llama-3-8b", on="4090", batch_tokens=4096, **more)
     assert found.least_chips is None

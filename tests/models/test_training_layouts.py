@@ -11,6 +11,7 @@ from roofline.cli import main
 from roofline.models import load
 from roofline.models.training import train
 from tests.models.tiny import TINY
+from tests.strategies import some
 
 MOE: dict[str, Any] = {"on": "h100:64", "batch_tokens": 2**20, "checkpoint": "none"}
 
@@ -242,7 +243,9 @@ def test_what_comes_back_from_experts_is_added_up_and_not_kept() -> None:
     assert found.memory.parts["activations"] == pytest.approx(tokens * (32 * (around + experts) + head), rel=1e-4)
 
 
-@pytest.mark.parametrize(("more", "alike"), [({"sequence_parallel": False}, True), ({"fsdp": 8, "tensor": 1}, False)])
+@pytest.mark.parametrize(
+    ("more", "alike"), some([({"sequence_parallel": False}, True), ({"fsdp": 8, "tensor": 1}, False)], 2)
+)
 def test_what_several_chips_compute_alike_is_said(more: dict[str, Any], alike: bool) -> None:
     asked: dict[str, Any] = {"on": "h100:8", "tensor": 8, "batch_tokens": 2**18}
     said = " ".join(str(train("deepseek-v3", **{**asked, **more})).split())

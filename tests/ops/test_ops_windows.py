@@ -344,7 +344,7 @@ def test_a_formula_reads_what_windows_of_a_stride_meet_in_numbers(stride: int, d
     ("k", "stride", "dilation", "pad"),
     some(
         [(3, 2, 2, "same"), (3, 1, 2, 0), (7, 3, 2, 6), (2, 1, 3, 1), (3, 2, 3, 2), (2, 3, 2, 0), (1, 3, 3, "same")],
-        2,
+        4,
     ),
 )
 def test_what_dilated_windows_read_is_one_number_in_arrays_and_in_formulas(

@@ -268,7 +268,7 @@ def test_short_prompts_that_share_steps_wait_as_simulated(share: float) -> None:
             for compute, together in ((1.05e-3, 10), (5.2e-3, 2), (1e-4, 64), (1e-3, 64), (8e-3, 16))
             for share in (0.1, 0.5, 0.9)
         ],
-        2,
+        4,
         1,
     ),
 )
@@ -356,7 +356,7 @@ def _expected_pass(asked: PlanQuestion, batch: int, prompts: int) -> float:
     return float(estimator_of("vllm").expect(answer).value)
 
 
-@pytest.mark.parametrize("prompt", [32, 128, 512])
+@pytest.mark.parametrize("prompt", some([32, 128, 512], 2))
 def test_prompts_that_share_an_expected_step_add_what_a_pass_with_them_takes_more(prompt: int) -> None:
     """An engine fills a step of 2,048 tokens: the pass of 32 that decode and of these prompts, kernel by kernel."""
     load_ = Load(4, prompt, 128)

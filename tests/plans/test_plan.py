@@ -839,6 +839,7 @@ def test_a_quantised_checkpoint_is_tried_with_narrower_keys_and_values_too() -> 
     assert "--quantization" not in named.settings()["vllm"]
 
 
+@pytest.mark.long
 def test_keys_and_values_of_a_quantised_checkpoint_in_fp8_need_fewer_chips() -> None:
     asked: dict[str, Any] = {"on": "l40s", "rate": "1.4/s", "prompt": 30000, "output": 1000, "count": [1, 2]}
     best = [plan("gpt-oss-20b", **asked, formats=each).best.chips for each in ("stored kv fp8", "stored")]

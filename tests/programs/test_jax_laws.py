@@ -11,7 +11,7 @@ from jax import lax
 
 from roofline.errors import InputError
 from roofline.programs import trace as trace_any
-from tests.strategies import few
+from tests.strategies import few, some
 
 SIZES = st.integers(1, 24)
 
@@ -164,7 +164,7 @@ def test_a_size_that_is_a_value_is_no_input():
             assert formula.subs(dict.fromkeys(formula.free_symbols, 6)) == fixed.bytes(policy)
 
 
-@pytest.mark.parametrize("height", [5, 6, 7])
+@pytest.mark.parametrize("height", some([5, 6, 7], 2))
 def test_a_convolution_with_padding_same_takes_an_open_image(height):
     def step(x, w):
         return lax.conv_general_dilated(x, w, (2, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))

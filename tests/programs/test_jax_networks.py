@@ -32,7 +32,7 @@ def trace(function, *inputs, **options):
     return trace_any(function, *inputs, frontend="jax", **options)
 
 
-@pytest.mark.parametrize(("build", "given", "flops", "parameters"), [c[1:] for c in some(COUNTS, 2, 1)])
+@pytest.mark.parametrize(("build", "given", "flops", "parameters"), [c[1:] for c in some(COUNTS, 3, 1)])
 def test_network(build, given, flops, parameters):
     model = build()
     assert sum(shape.size for shape in jax.tree.leaves(model.shapes)) == parameters

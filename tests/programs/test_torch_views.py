@@ -282,7 +282,7 @@ def _joined(x, y, step=1, overlap=0):
             (lambda x, h: torch.gru(x, h, GRU, True, 1, 0.0, False, False, False)[0][:3, 1:2], [(6, 2, 3), (1, 2, 4)]),
             (lambda x, h: torch.gru(x, h, GRU, True, 1, 0.0, False, False, True)[0][1:, :3], [(2, 6, 3), (1, 2, 4)]),
         ],
-        2,
+        3,
     ),
 )
 def test_a_part_of_what_is_taken_whole_needs_what_its_jacobian_has(program, shapes):
