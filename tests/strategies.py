@@ -22,12 +22,13 @@ Test = TypeVar("Test", bound=Callable[..., None])
 LONG = "ROOFLINE_LONG" in os.environ
 
 
-def some(items: Sequence[Item], every: int, stratum: int = 0) -> list[Item]:
+def some(items: Iterable[Item], every: int, stratum: int = 0) -> list[Item]:
     """Take each so-manieth item of a long list in ``make test``, and the whole list in ``make test-long``.
 
     Tests that go over the same list take another stratum of it each, so that together they ask about more of it.
     """
-    return list(items if LONG else items[stratum % every :: every])
+    listed = list(items)
+    return listed if LONG else listed[stratum % every :: every]
 
 
 def for_each(names: str | Sequence[str], rows: Iterable[Any], ids: object = None) -> Callable[[Test], Test]:

@@ -33,7 +33,7 @@ def output(command: str) -> str:
     return " ".join(shown.getvalue().split())
 
 
-@pytest.mark.parametrize(("what", "command", "answer"), some(ROWS, 2), ids=[what for what, _, _ in ROWS])
+@pytest.mark.parametrize(("what", "command", "answer"), some(ROWS, 2), ids=[what for what, _, _ in some(ROWS, 2)])
 def test_the_tour(what: str, command: str, answer: str, tmp_path: Path) -> None:
     (line,) = re.findall(r"`(roofline [^`]+)`", command)
     found = output(re.sub(r" -o (\S+\.svg)", lambda name: f" -o {tmp_path / name[1]}", line))

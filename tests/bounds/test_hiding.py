@@ -6,6 +6,7 @@ import pytest
 
 from roofline import bound, shard, sweep
 from roofline.bounds.scaling import hiding_in_words, size_that_hides
+from tests.strategies import some
 
 CASES = [
     ("bf16[B_Y, D] * bf16[D_X, F] -> bf16[B_Y, F]", "v5p:4x4", {"B": 4096, "D": 8192, "F": 32768}),
@@ -15,7 +16,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "on", "sizes"), CASES)
+@pytest.mark.parametrize(("line", "on", "sizes"), some(CASES, 2))
 def test_it_hides_from_the_size_on_that_is_named(line: str, on: str, sizes: dict[str, int]) -> None:
     found, seen = shard(line, on=on, **sizes), 0
 

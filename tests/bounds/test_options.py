@@ -97,7 +97,7 @@ def test_axes_to_use_that_are_used_anyway_are_idle() -> None:
     assert bound(line, on="v5e:4x2", **SIZES, mesh={"X": 4, "Y": 2}, use=("X", "Y")).lower > 0
 
 
-@pytest.mark.parametrize("command", ["bound", "shard", "advise", "plot", "sweep", "formula"])
+@pytest.mark.parametrize("command", some(["bound", "shard", "advise", "plot", "sweep", "formula"], 2))
 def test_an_algorithm_of_a_collective_that_no_plan_has_is_idle(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

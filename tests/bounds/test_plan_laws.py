@@ -314,15 +314,18 @@ def test_two_dimensions_send_less_from_four_times_the_ratio_of_widths_on() -> No
 
 @pytest.mark.parametrize(
     ("name", "on", "form"),
-    [
-        ("ep", "h100", "P_bf16/W_nvlink"),
-        ("ep", "dgx-h100:1024", "P_bf16/W_ib"),
-        ("dp", "dgx-h100:1024", "P_bf16/(8*W_ib)"),
-        ("fsdp", "dgx-h100:1024", "P_bf16/(8*W_ib)"),
-        ("tp", "h100", "P_bf16*Y/W_nvlink"),
-        ("mixed", "dgx-h100", "P_bf16**2/(F*W_ib*W_nvlink)"),
-        ("2d", "dgx-h100", "4*F*W_nvlink/(D*W_ib)"),
-    ],
+    some(
+        [
+            ("ep", "h100", "P_bf16/W_nvlink"),
+            ("ep", "dgx-h100:1024", "P_bf16/W_ib"),
+            ("dp", "dgx-h100:1024", "P_bf16/(8*W_ib)"),
+            ("fsdp", "dgx-h100:1024", "P_bf16/(8*W_ib)"),
+            ("tp", "h100", "P_bf16*Y/W_nvlink"),
+            ("mixed", "dgx-h100", "P_bf16**2/(F*W_ib*W_nvlink)"),
+            ("2d", "dgx-h100", "4*F*W_nvlink/(D*W_ib)"),
+        ],
+        2,
+    ),
 )
 def test_conditions_inside_and_beyond_the_node(name: str, on: str, form: str) -> None:
     assert str(scaling(name, on=on).form) == form

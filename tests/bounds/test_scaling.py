@@ -129,7 +129,7 @@ def test_a_single_axis_of_a_shape_goes_by_the_name_the_condition_wants() -> None
         scaling("tp", on="h100:8", Y=4)
 
 
-@pytest.mark.parametrize(("name", "on", "axes"), [("fsdp", "v5p:16x16x16", 3), ("dp", "v5e:16x16", 2)])
+@pytest.mark.parametrize(("name", "on", "axes"), some([("fsdp", "v5p:16x16x16", 3), ("dp", "v5e:16x16", 2)], 2))
 def test_one_axis_takes_all_axes_of_a_shape(name: str, on: str, axes: int) -> None:
     """The book's batch per chip on M_X axes: C/W_ici over their number."""
     chip = on.partition(":")[0]
@@ -172,14 +172,22 @@ def test_chips_that_are_given_give_the_best_split_in_two_dimensions() -> None:
 
 @pytest.mark.parametrize(
     ("name", "on", "sizes", "said"),
-    [
-        ("mixed", "v5p", {"N": 16, "B": 2_000_000, "F": 32768}, "the best X is more than 16 chips: X = 16, all"),
-        ("2d", "v5p", {"N": 4, "D": 8192, "F": 65536}, "the best X is below 1: X = 1, all 4 chips along Y"),
-        ("mixed", "dgx-h100:1024", {"B": 1_500_000, "F": 28672}, "the best Y is 13.27, and nvlink joins 8 chips"),
-        ("mixed", "dgx-h100", {"F": 28672}, "the best Y is 13.04, and nvlink joins 8 chips: take Y = 8 at the most"),
-        ("mixed", "dgx-h100", {"F": 16384}, None),
-        ("mixed", "v5p", {"N": 4096, "B": 2_000_000, "F": 32768}, None),
-    ],
+    some(
+        [
+            ("mixed", "v5p", {"N": 16, "B": 2_000_000, "F": 32768}, "the best X is more than 16 chips: X = 16, all"),
+            ("2d", "v5p", {"N": 4, "D": 8192, "F": 65536}, "the best X is below 1: X = 1, all 4 chips along Y"),
+            ("mixed", "dgx-h100:1024", {"B": 1_500_000, "F": 28672}, "the best Y is 13.27, and nvlink joins 8 chips"),
+            (
+                "mixed",
+                "dgx-h100",
+                {"F": 28672},
+                "the best Y is 13.04, and nvlink joins 8 chips: take Y = 8 at the most",
+            ),
+            ("mixed", "dgx-h100", {"F": 16384}, None),
+            ("mixed", "v5p", {"N": 4096, "B": 2_000_000, "F": 32768}, None),
+        ],
+        2,
+    ),
 )
 def test_a_best_split_that_chips_cannot_have_is_told(
     name: str, on: str, sizes: dict[str, int], said: str | None

@@ -14,7 +14,7 @@ from tests.strategies import some
 SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 
 
-@pytest.mark.parametrize("on", some(["dgx-h100:512", "dgx-h100:16", "gb200-superpod:144", "dgx-h100:64", "h100:32"], 4))
+@pytest.mark.parametrize("on", some(["dgx-h100:512", "dgx-h100:16", "gb200-superpod:144", "dgx-h100:64", "h100:32"], 5))
 def test_a_closed_form_over_several_links_is_that_of_the_busiest(on: str) -> None:
     found = solve(SPLIT, "D", on=on, plan="AllReduce")
     value, chips = found.limit, int(on.partition(":")[2])
@@ -42,7 +42,7 @@ def test_hops_of_each_link_have_a_latency_of_their_own() -> None:
     ("on", "depth"),
     some(
         [("v5e", 40_960), ("v5e", 65_536), ("h100", 65_536), ("dgx-h100", 65_536), ("mi300x", 2**18), ("v5p", 65_536)],
-        2,
+        3,
     ),
 )
 def test_a_number_of_chips_is_right_for_those_that_there_can_be(on: str, depth: int) -> None:
@@ -130,7 +130,7 @@ def test_a_mesh_axis_to_be_solved_for_is_to_be_opened(on: str) -> None:
         solve(SPLIT, "X", on=on, B=64, D=64, F=64)
 
 
-@pytest.mark.parametrize("chips", ["v5e:4", "h100:8", "mi300x:8", "gaudi3:4"])
+@pytest.mark.parametrize("chips", some(["v5e:4", "h100:8", "mi300x:8", "gaudi3:4"], 2))
 def test_the_width_among_the_rules_of_thumb_is_the_one_that_is_solved_for(chips: str) -> None:
     """In a full mesh (mi300x, gaudi3) each chip has a link to each other: the width is the same for any number."""
     key, _, count = chips.partition(":")
@@ -142,10 +142,24 @@ def test_the_width_among_the_rules_of_thumb_is_the_one_that_is_solved_for(chips:
 
 @pytest.mark.parametrize(
     ("line", "name", "chips", "sizes"),
-    [
-        ("bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]", "D", "v5e:4", {"B": 16, "F": 8192}),  # always memory-bound by one
-        ("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F_X]", "B", "h100:8", {"D": 8192, "F": 16384}),  # network-bound by one
-    ],
+    some(
+        [
+            (
+                "bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]",
+                "D",
+                "v5e:4",
+                {"B": 16, "F": 8192},
+            ),  # always memory-bound by one
+            (
+                "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F_X]",
+                "B",
+                "h100:8",
+                {"D": 8192, "F": 16384},
+            ),  # network-bound by one
+        ],
+        2,
+        1,
+    ),
 )
 def test_what_binds_on_both_sides_is_that_of_the_fastest_plan_there(
     line: str, name: str, chips: str, sizes: dict[str, int]

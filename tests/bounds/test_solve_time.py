@@ -45,7 +45,8 @@ def test_a_time_by_hand() -> None:
                 (SHARDED, "D", "h100:8", {"B": 4096, "F": 8192}),
             )
         ],
-        2,
+        4,
+        1,
     ),
 )
 def test_the_largest_size_is_within_the_time_and_the_next_is_not(

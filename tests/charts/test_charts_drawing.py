@@ -147,7 +147,7 @@ def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
         assert inside(text.box, *SMALLEST), text.lines
 
 
-@pytest.mark.parametrize("size", [SMALL, TITLE])
+@pytest.mark.parametrize("size", some([SMALL, TITLE], 2))
 def test_lines_are_broken_as_if_each_were_measured_whole(size):
     """Words are measured one by one, and a line only where their sum is near the width."""
     text = " ".join(ALL["operations_of_experts"]().notes)[:400]
@@ -344,7 +344,7 @@ def test_an_svg_names_the_same_fonts_on_every_machine(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "said", some(["T" * 300, "a\nb\tc", "a very long title " * 30, "nul\0 and bell\a", "矩阵 $x_1$ <b>&"], 2)
+    "said", some(["T" * 300, "a\nb\tc", "a very long title " * 30, "nul\0 and bell\a", "矩阵 $x_1$ <b>&"], 3)
 )
 def test_whatever_a_title_holds_stays_in_the_picture_and_is_xml(said):
     chart = two_chips().with_title(said, said).with_width(600)
@@ -383,6 +383,7 @@ def test_a_run_is_as_large_as_its_time_and_a_small_point_lies_on_a_large_one():
     assert layers == sorted(layers, reverse=True)
 
 
+@pytest.mark.long
 def test_numbers_of_batches_stand_for_themselves():
     batches = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
     chart = front_chart(latency_throughput("llama-3-8b", on="h200", tensor=[1, 2, 4, 8], batch=batches, context=1000))
@@ -411,7 +412,7 @@ def test_no_line_runs_through_the_label_of_a_region(size):
     assert not any(strokes.overlap(text.box).any() for text in regions)
 
 
-@pytest.mark.parametrize(("name", "most"), [("a100_time", 0), ("levels", 3), ("levels_of_two", 3)])
+@pytest.mark.parametrize(("name", "most"), some([("a100_time", 0), ("levels", 3), ("levels_of_two", 3)], 3))
 def test_a_label_stands_beside_the_line_down_from_a_ridge_where_a_place_there_is_as_near(name, most):
     chart = ALL[name]().with_width(600)
     found = drawn_layout(chart)

@@ -146,7 +146,7 @@ def test_a_specification_is_plain_data(make):
     assert data["marks"]
 
 
-@pytest.mark.parametrize("width", some([320, 400, 2000], 2))
+@pytest.mark.parametrize("width", some([320, 400, 2000], 3))
 @pytest.mark.parametrize("make", [times_of_step, front_of_one])
 def test_another_width_keeps_the_rows_of_bars_and_room_for_text(tmp_path, make, width):
     chart, file = make(), tmp_path / "a.svg"

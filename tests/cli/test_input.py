@@ -10,6 +10,7 @@ import pytest
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models.config import load
+from tests.strategies import some
 
 
 def asked(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -20,14 +21,14 @@ def asked(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, obj
 
 @pytest.mark.parametrize(
     ("short", "long"),
-    [
+    some([
         (["bound", "bf16[B, D] * bf16[D, F]", "--on", "h100", "B=8k", "D=4Ki", "F=1_000"],
          ["B=8000", "D=4096", "F=1000"]),
         (["llm", "llama-3-8b", "--on", "h100", "--context", "64Ki"], ["--context", "65536"]),
         (["llm", "llama-3-8b", "--on", "h100", "--prompt", "8K"], ["--prompt", "8000"]),
         (["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "1M", "--tokens", "15T"],
          ["--batch-tokens", "1000000", "--tokens", "15e12"]),
-    ],
+    ], 2),
 )  # fmt: skip
 def test_counts_have_prefixes(short: list[str], long: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert asked(short, capsys) == asked([*short[: -len(long)], *long], capsys)

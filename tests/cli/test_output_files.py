@@ -25,7 +25,7 @@ LLM = ["llm", "llama-3-8b", "--on", "h100"]
 PLAN = ["plan", "llama-3-8b", "--on", "h100", "--count", "1", "--rate", "1/s", "--prompt", "512", "--output", "64"]
 
 
-@pytest.mark.parametrize("words", [BOUND, LLM, PLAN])
+@pytest.mark.parametrize("words", some([BOUND, LLM, PLAN], 2))
 def test_the_answer_and_its_table_are_files_of_every_answer(words: list[str], tmp_path: Path) -> None:
     for name in ("x.json", "x.txt", "x.csv"):
         assert main([*words, "-o", str(tmp_path / name)]) == 0
@@ -157,14 +157,14 @@ def test_beside_a_picture_stands_what_was_worked_out(tmp_path: Path, capsys: Cap
     assert "--width is of a picture; end -o in .svg, .png or .pdf, or leave it out" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["html", "csv", "svg"])
+@pytest.mark.parametrize("kind", some(["html", "csv", "svg"], 3, 1))
 def test_beside_a_file_stands_that_nothing_meets_the_limits(kind: str, tmp_path: Path, capsys: Capture) -> None:
     assert main([*PLAN, "--tpot", "1ms", "-o", str(tmp_path / f"x.{kind}")]) == 3
     assert "NOTHING MEETS THE LIMITS" in capsys.readouterr().out.rpartition("\nwrote ")[0]
 
 
 @pytest.mark.parametrize("words", [BOUND, LLM])
-@pytest.mark.parametrize("kind", ["html", "txt", "csv", "svg"])
+@pytest.mark.parametrize("kind", some(["html", "txt", "csv", "svg"], 2))
 def test_beside_a_file_stands_the_answer(kind: str, words: list[str], tmp_path: Path, capsys: Capture) -> None:
     assert main([*words, "-o", str(tmp_path / f"x.{kind}")]) == 0
     said = capsys.readouterr().out
@@ -288,7 +288,7 @@ def test_a_page_is_not_offered_how_a_file_looks() -> None:
     assert all(not {"dark", "width", "title", "report_file"} & each for each in names.values())
 
 
-@pytest.mark.parametrize("words", [BOUND, PLAN])
+@pytest.mark.parametrize("words", some([BOUND, PLAN], 2))
 def test_a_picture_or_a_page_of_every_command_has_a_title_of_its_readers(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

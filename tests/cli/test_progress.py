@@ -20,6 +20,7 @@ import pytest
 from roofline.cli import main
 from roofline.cli import output as module
 from roofline.cli.output import working
+from tests.strategies import some
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,7 +112,7 @@ LONG_WORK = {
 }
 
 
-@pytest.mark.parametrize("name", list(LONG_WORK))
+@pytest.mark.parametrize("name", some(list(LONG_WORK), 2))
 def test_long_work_tells_how_far_it_is(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
     monkeypatch.chdir(tmp_path)
@@ -139,7 +140,7 @@ STOPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(STOPS))
+@pytest.mark.parametrize("name", some(list(STOPS), 2))
 def test_ctrl_c_shows_what_is_done(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -80,7 +80,7 @@ def test_an_answer_that_cannot_be_printed_is_an_error(monkeypatch, capsys, words
             (["chips", "--nope"], "2>/dev/full", 2),
             (["chips", "h999"], "2>/dev/full", 2),
         ],
-        2,
+        3,
     ),
     ids=str,
 )

@@ -97,7 +97,7 @@ chips h100 a100 mi300x
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize(("line", "width"), some([(line, width) for line in WIDE for width in WIDTHS], 2))
+@pytest.mark.parametrize(("line", "width"), some([(line, width) for line in WIDE for width in WIDTHS], 4))
 def test_no_cell_stands_below_its_row(
     line: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,7 +225,7 @@ def test_the_time_of_a_product_follows_from_its_rate_where_it_has_no_other(name:
     assert (read.seconds, read.unread) == (51e-6, (name.lower(),))
 
 
-@pytest.mark.parametrize("take", [calibrate, held_accuracy])
+@pytest.mark.parametrize("take", some([calibrate, held_accuracy], 2))
 def test_bf16_is_said_where_rows_have_no_format(take: Any) -> None:
     each = zip(SHAPES, times("h100"), strict=True)
     rows = [{"m": m, "n": n, "k": k, "us": 1e6 * time} for (m, n, k), time in each]

@@ -201,7 +201,7 @@ def test_the_command_says_it() -> None:
     assert set(data["expectation"]["time_per_token"]["parts"]) == {"host", "kernels", "prefill"}
 
 
-@pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
+@pytest.mark.parametrize("library", some(["vllm", "trtllm", "sglang"], 4))
 @pytest.mark.parametrize(("on", "batch"), some([("h100:8", 1), ("h200:8", 64), ("h100:2", 512), ("b200:8", 8)], 2))
 def test_a_token_is_never_expected_below_its_decode_step(library: str, on: str, batch: int) -> None:
     """The step is told as the framework runs it, also where only some sequences have room."""
@@ -244,7 +244,7 @@ def test_steps_are_of_the_format_that_most_weights_are_held_in() -> None:
     assert one.time_per_token.value < many.time_per_token.value
 
 
-@pytest.mark.parametrize("name", ["gpt-oss-120b", "deepseek-v3"])
+@pytest.mark.parametrize("name", some(["gpt-oss-120b", "deepseek-v3"], 2))
 def test_a_plan_takes_the_steps_that_serving_takes(name: str) -> None:
     load = Load(1.0, 64, 128)
     asked = PlanQuestion(load_model(name), load, Limits(), ("h200",), (8,), objective="chips", library="vllm")
@@ -256,7 +256,7 @@ def test_a_plan_takes_the_steps_that_serving_takes(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("llama-3.1-70b", {"on": "h100:16", "tensor": 16}), ("deepseek-v3", {"on": "h200:8", "expert": 8})],
+    some([("llama-3.1-70b", {"on": "h100:16", "tensor": 16}), ("deepseek-v3", {"on": "h200:8", "expert": 8})], 2),
 )
 def test_one_serving_has_one_expectation_however_it_is_said(name: str, asked: dict[str, object]) -> None:
     """Engines pass half precision from kernel to kernel, so activations in 8 bits are products and a cache in them."""

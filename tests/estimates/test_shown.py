@@ -21,6 +21,7 @@ from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.models import serve_bound, train
 from roofline.quantity import format_quantity, parse
+from tests.strategies import some
 
 LINE = "bf16[B, D] * bf16[D, F]"
 
@@ -36,38 +37,46 @@ def test_rows_of_a_sweep_are_what_bounds_of_them_say() -> None:
 
 @pytest.mark.parametrize(
     ("line", "on", "sizes", "options"),
-    [
-        ("bf16[B, D] * bf16[D, F]", "h100", {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]}, {}),
-        ("fp8[B, D] * fp8[D, F]", "h200", {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]}, {}),
-        ("bf16[B, D] * bf16[D, F]", "a100", {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]}, {"eager": True}),
-        (
-            "h = bf16[B, D] * bf16[D, F]; gelu(h); h * bf16[F, D]",
-            "h100",
-            {"B": [1, 512], "D": [64, 512], "F": [256]},
-            {},
-        ),
-        (
-            "attention(bf16[B, S, N, 128], bf16[B, T, K, 128], bf16[B, T, K, 128], causal)",
-            "h100",
-            {"B": [1, 8], "S": [1, 2, 512], "T": [512, 4096], "N": [32], "K": [1, 8, 32]},
-            {},
-        ),
-        (
-            "attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, V], causal)",
-            "h100",
-            {"B": [1, 8], "S": [1, 512], "T": [512, 4096], "N": [32], "H": [64, 128], "V": [64, 128]},
-            {},
-        ),
-        ("rmsnorm_D(bf16[B, D])", "h100", {"B": [1, 4096], "D": [64, 8192]}, {}),
-        ("softmax_T(fp32[B, T])", "h100", {"B": [1, 4096], "T": [64, 8192]}, {}),
-        (
-            "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]",
-            "h100",
-            {"B": [8, 4096], "D": [1024], "F": [256, 8192], "n": [2, 8, 64]},
-            {"mesh": {"X": "n"}, "plan": "fewest"},
-        ),
-        ("bf16[B, D] * bf16[D, F]", "mi300x", {"B": [1, 64], "D": [64], "F": [64]}, {}),
-    ],
+    some(
+        [
+            ("bf16[B, D] * bf16[D, F]", "h100", {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]}, {}),
+            ("fp8[B, D] * fp8[D, F]", "h200", {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]}, {}),
+            (
+                "bf16[B, D] * bf16[D, F]",
+                "a100",
+                {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]},
+                {"eager": True},
+            ),
+            (
+                "h = bf16[B, D] * bf16[D, F]; gelu(h); h * bf16[F, D]",
+                "h100",
+                {"B": [1, 512], "D": [64, 512], "F": [256]},
+                {},
+            ),
+            (
+                "attention(bf16[B, S, N, 128], bf16[B, T, K, 128], bf16[B, T, K, 128], causal)",
+                "h100",
+                {"B": [1, 8], "S": [1, 2, 512], "T": [512, 4096], "N": [32], "K": [1, 8, 32]},
+                {},
+            ),
+            (
+                "attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, V], causal)",
+                "h100",
+                {"B": [1, 8], "S": [1, 512], "T": [512, 4096], "N": [32], "H": [64, 128], "V": [64, 128]},
+                {},
+            ),
+            ("rmsnorm_D(bf16[B, D])", "h100", {"B": [1, 4096], "D": [64, 8192]}, {}),
+            ("softmax_T(fp32[B, T])", "h100", {"B": [1, 4096], "T": [64, 8192]}, {}),
+            (
+                "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]",
+                "h100",
+                {"B": [8, 4096], "D": [1024], "F": [256, 8192], "n": [2, 8, 64]},
+                {"mesh": {"X": "n"}, "plan": "fewest"},
+            ),
+            ("bf16[B, D] * bf16[D, F]", "mi300x", {"B": [1, 64], "D": [64], "F": [64]}, {}),
+        ],
+        2,
+    ),
 )
 def test_arrays_are_expected_to_take_what_their_numbers_are(
     line: str, on: str, sizes: dict[str, Any], options: dict[str, Any]
@@ -218,7 +227,7 @@ def test_the_error_of_steps_in_another_format_is_said_to_be_theirs() -> None:
     assert half.decode.expectation.in_words().startswith("no expectation: no constants of vllm are known for contra")
 
 
-@pytest.mark.parametrize(("phase", "size"), [("decode", "context"), ("prefill", "prompt")])
+@pytest.mark.parametrize(("phase", "size"), some([("decode", "context"), ("prefill", "prompt")], 2))
 def test_a_table_of_steps_expects_of_each_row_what_its_own_answer_does(phase: str, size: str) -> None:
     asked = {"on": ["h100:8", "h200:8"], "tensor": [3, 8], "batch": [1, 64], size: 1024}
     table = roofline.sweep("llama-3-70b", phase, estimate=True, **asked)

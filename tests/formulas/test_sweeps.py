@@ -147,7 +147,7 @@ GRIDS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", GRIDS)
+@pytest.mark.parametrize("kind", some(GRIDS, 2))
 def test_a_sweep_by_the_closed_form_equals_one_by_blocks(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line, asked = GRIDS[kind]
     columns = [name for name in COLUMNS if name != "times"] if kind == "a collective" else COLUMNS
@@ -172,7 +172,7 @@ SPLIT_FURTHER = (
 )
 
 
-@pytest.mark.parametrize("line", SPLIT_FURTHER)
+@pytest.mark.parametrize("line", some(SPLIT_FURTHER, 2))
 def test_a_row_of_a_line_over_chips_is_what_its_number_gives(line: str) -> None:
     """The plan is chosen once, of those that every size allows; arrays are refused where their numbers are."""
     chance = random.Random(line)
@@ -768,6 +768,7 @@ def test_a_row_of_training_over_stages_has_the_figures_of_the_slowest_one() -> N
     assert [found[name][0] for name in columns] == pytest.approx(each, rel=1e-9)
 
 
+@pytest.mark.long
 def test_entries_of_an_array_may_differ_in_their_slowest_stage() -> None:
     asked: dict[str, Any] = {"on": "h100:16", "tensor": 4, "pipeline": 4, "past": 100}
     prompts = [7, 30000]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from made import made
+from tests.strategies import some
 
 from roofline.charts.roofline_charts import bandwidth_chart
 from roofline.cli import main
@@ -241,7 +242,7 @@ def test_a_measurement_stopped_before_its_curves_is_shown(home, tmp_path, capsys
     assert "no bandwidth was measured" in error
 
 
-@pytest.mark.parametrize("option", ["--quick", "--no-library", "--seconds"])
+@pytest.mark.parametrize("option", some(["--quick", "--no-library", "--seconds"], 3))
 def test_showing_measures_nothing(measured, capsys, option):
     assert main(["measure", "--show", option, *["9"] * (option == "--seconds")]) == 2
     assert f"--show measures nothing, so {option} says nothing" in capsys.readouterr().err

@@ -187,7 +187,7 @@ def test_memory_is_full_from_the_batch_that_is_said(batch: int, context: int, pr
     assert f"memory holds batches up to about {decoding:,}{beside}" in said
 
 
-@pytest.mark.parametrize("batch", some([1, 4, 5, 8], 3))
+@pytest.mark.parametrize("batch", some([1, 4, 5, 8], 6))
 def test_memory_of_copies_holds_as_many_whatever_batch_is_asked(batch: int) -> None:
     asked = {"on": "h100:2", "context": 32000, "kv": "fp8"}
     assert models.serve("qwen3-32b", batch=batch, **asked).full_from() == 8

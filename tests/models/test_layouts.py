@@ -153,11 +153,14 @@ def test_several_machines_on_the_fewest_chips_each(capsys: Capture) -> None:
 
 @pytest.mark.parametrize(
     ("model", "on", "batch", "unequal"),
-    [
-        ("llama-3-70b", "h100", 32, ({"tensor": 3}, {"pipeline": 3})),
-        ("deepseek-v3", "h200", 32, ()),
-        ("llama-3-70b", "h100", 1, ()),
-    ],
+    some(
+        [
+            ("llama-3-70b", "h100", 32, ({"tensor": 3}, {"pipeline": 3})),
+            ("deepseek-v3", "h200", 32, ()),
+            ("llama-3-70b", "h100", 1, ()),
+        ],
+        2,
+    ),
 )
 def test_fewer_chips_that_hold_it_in_unequal_parts_are_named(
     model: str, on: str, batch: int, unequal: tuple[dict[str, int], ...]

@@ -238,7 +238,7 @@ def test_further_answers_are_about_one_configuration(option: dict[str, Any]) -> 
         llm("llama-2-7b", on="h100", prompt=[64, 65], past=8, **option)
 
 
-@pytest.mark.parametrize("sizes", [{"batch": [1, 8]}, {"prompt": [64, 65], "past": 8}, {"past": [8, 16]}])
+@pytest.mark.parametrize("sizes", some([{"batch": [1, 8]}, {"prompt": [64, 65], "past": 8}, {"past": [8, 16]}], 2))
 def test_whole_answers_at_several_sizes_are_asked_at_each(sizes: dict[str, Any]) -> None:
     """One machine answers as several do: a comparison a size, each that of the size asked alone."""
     asked = {"prompt": 64, "output": 8} | sizes

@@ -152,7 +152,7 @@ LAYOUTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize(
     ("name", "layout"),
-    some([*product(("llama-3-70b", "deepseek-v3", "gpt-oss-120b", "gemma-4-26b-a4b-nvfp4", "kimi-k2"), LAYOUTS)], 2),
+    some([*product(("llama-3-70b", "deepseek-v3", "gpt-oss-120b", "gemma-4-26b-a4b-nvfp4", "kimi-k2"), LAYOUTS)], 4),
     ids=str,
 )
 def test_never_below_physics(name: str, layout: dict[str, Any]) -> None:

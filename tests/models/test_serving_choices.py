@@ -375,13 +375,16 @@ def test_what_is_near_is_said_with_the_memory() -> None:
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [
-        ("llama-3-70b", {"on": "h200:8", "prompt": 32000}),
-        ("llama-3-70b", {"on": "h100:6", "context": 1024}),
-        ("deepseek-v3", {"on": "h200:8", "context": 1024}),
-        ("llama-2-13b", {"on": "l40s", "batch": 16, "context": 4000}),
-        ("llama-3-8b", {"on": "h100", "batch": 64, "prompt": 8000}),
-    ],
+    some(
+        [
+            ("llama-3-70b", {"on": "h200:8", "prompt": 32000}),
+            ("llama-3-70b", {"on": "h100:6", "context": 1024}),
+            ("deepseek-v3", {"on": "h200:8", "context": 1024}),
+            ("llama-2-13b", {"on": "l40s", "batch": 16, "context": 4000}),
+            ("llama-3-8b", {"on": "h100", "batch": 64, "prompt": 8000}),
+        ],
+        2,
+    ),
 )
 def test_what_is_near_fits_with_the_prompt_too(name: str, asked: dict[str, Any]) -> None:
     def fits(**changed: Any) -> Any:
@@ -418,7 +421,7 @@ def test_chips_that_are_there_are_the_first_remedy() -> None:
     assert half.said[1] == "fp8 weights with fp8 keys and values"
 
 
-@pytest.mark.parametrize("batch", [8, [8, 16]])
+@pytest.mark.parametrize("batch", some([8, [8, 16]], 2))
 def test_what_does_not_fit_has_no_cost_in_words(batch: Any) -> None:
     found = llm("deepseek-v3", on="h200", batch=batch, context=4000, price=3, power="tdp")
     assert "no cost of tokens, as " in as_text(found.sections())
@@ -933,7 +936,7 @@ def test_ways_of_serving_that_do_not_go_together(
 
 
 @pytest.mark.parametrize(
-    ("name", "on", "batch"), [("llama-3-70b", "h100", 8), ("qwen3-32b", "l4", 1), ("mixtral-8x7b", "a100", 4)]
+    ("name", "on", "batch"), some([("llama-3-70b", "h100", 8), ("qwen3-32b", "l4", 1), ("mixtral-8x7b", "a100", 4)], 3)
 )
 def test_the_fewest_layers_with_the_host_are_named_where_a_model_does_not_fit(name: str, on: str, batch: int) -> None:
     asked: dict[str, Any] = {"on": on, "batch": batch, "context": 4096}
@@ -1045,7 +1048,9 @@ def test_a_front_over_layouts_says_what_each_assumes_and_holds():
     assert "memory holds batches up to none with tensor 1, 200 with tensor 8" in str(copies.front)
 
 
-@pytest.mark.parametrize(("limit", "options"), [("20 ms", {}), ("8 ms", {"tensor": 2}), ("30 ms", {"form": "upper"})])
+@pytest.mark.parametrize(
+    ("limit", "options"), some([("20 ms", {}), ("8 ms", {"tensor": 2}), ("30 ms", {"form": "upper"})], 3, 1)
+)
 def test_without_a_batch_the_largest_in_a_time_is_sought_after_each_context(limit, options):
     asked = {"on": "a100:4" if "tensor" in options else "a100", **options}
     found = llm("llama-3-8b", context=[2048, 8192], tpot=limit, **asked).front.within

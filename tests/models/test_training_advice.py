@@ -76,7 +76,7 @@ def test_tokens_that_cover_what_stages_send_do_not_follow_the_batch(
         assert (least if least is None else round(least)) == value
 
 
-@pytest.mark.parametrize("name", sorted(LAYOUTS))
+@pytest.mark.parametrize("name", some(sorted(LAYOUTS), 2))
 def test_limits_hold_on_both_sides(name: str) -> None:
     found = laid_out(name)
     lines = {limit.axis: limit for limit in limits(found)}
@@ -101,7 +101,7 @@ def test_limits_hold_on_both_sides(name: str) -> None:
         assert bubbles[0] <= BUBBLE < bubbles[1]
 
 
-@pytest.mark.parametrize("tensor", [1, 2, 4])
+@pytest.mark.parametrize("tensor", some([1, 2, 4], 2))
 def test_copies_run_over_slices_unless_asked(tensor: int) -> None:
     """Gradients cross the slow network once; weights and layers' sums would cross it for every layer."""
     asked: dict[str, Any] = {"on": "v5e:16x16:2", "batch_tokens": 2**19, "tensor": tensor}
@@ -155,10 +155,13 @@ def test_each_line_of_advice_is_a_fresh_answer(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("model", "arguments"),
-    [
-        ("mixtral-8x7b", {"on": "h100:64", "batch_tokens": 2**22, "expert": 8}),
-        ("llama-3-8b", {"on": "h100:8", "batch_tokens": 2**18, "fsdp": 2, "tensor": 4}),
-    ],
+    some(
+        [
+            ("mixtral-8x7b", {"on": "h100:64", "batch_tokens": 2**22, "expert": 8}),
+            ("llama-3-8b", {"on": "h100:8", "batch_tokens": 2**18, "fsdp": 2, "tensor": 4}),
+        ],
+        2,
+    ),
 )
 def test_what_a_line_names_is_all_that_changes_where_microbatches_follow_or_fsdp_is_given(
     model: str, arguments: dict[str, Any]
@@ -195,7 +198,9 @@ def test_no_line_promises_less_than_its_floor(mfu: float) -> None:
         assert line.effect.split(" → ")[1].startswith(format_quantity(said["time_after"], "s"))
 
 
-@pytest.mark.parametrize(("chip", "formats"), [("a100", {"bf16"}), ("v100", {"fp16"}), ("h100", {"bf16", "fp8"})])
+@pytest.mark.parametrize(
+    ("chip", "formats"), some([("a100", {"bf16"}), ("v100", {"fp16"}), ("h100", {"bf16", "fp8"})], 2)
+)
 def test_formats_are_those_the_chip_computes_in(chip: str, formats: set[str]) -> None:
     """GPT-2 is stored in fp32, in which a tensor core does nothing; an A100 has no fp8."""
     lines = advise(train("gpt-2", on=f"{chip}:8", batch_tokens=2**16, sequence=1024))
@@ -459,6 +464,7 @@ def test_the_least_chips_hold_whole_sequences(tokens: int) -> None:
     assert not train("llama-3-8b", on="h100", fsdp=least - 8, **asked).fits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tokens", some([10**18, 10**30], 2, 1))
 def test_a_batch_of_any_size_is_shown(tokens: int) -> None:
     found = train("llama-3-8b", on="h100:64", batch_tokens=tokens, sequence=8192)
@@ -551,6 +557,7 @@ def test_memory_is_listed_by_stage_of_zero() -> None:
     assert "ZeRO" not in drawn(training_memory(30e9, on="h100"), 200)
 
 
+@pytest.mark.long
 def test_changes_of_a_step_that_fits_in_no_microbatches_take_as_many_as_fit() -> None:
     asked: dict[str, Any] = {"on": "h100:16", "batch_tokens": 4 * 10**6, "checkpoint": 2}
     found = roofline.train("llama-3-70b", **asked)

@@ -149,7 +149,7 @@ def test_each_collective_takes_the_fastest_algorithm_at_its_size() -> None:
     assert taken(algorithm="two-shot") == {"forward": {"two-shot"}, "backward": {"two-shot"}}
 
 
-@pytest.mark.parametrize("command", ["train", "formula --phase train", "sweep --phase train"])
+@pytest.mark.parametrize("command", some(["train", "formula --phase train", "sweep --phase train"], 2))
 def test_an_algorithm_on_one_chip_is_refused_wherever_training_is_asked_about(command: str, capsys: Any) -> None:
     name, *more = command.split()
     line = [name, "llama-3-8b", *more, "--batch-tokens", "8192", "--algorithm", "tree", "--on"]

@@ -18,7 +18,7 @@ from roofline.plans.queueing import (
     TimeDistribution,
     weighted_percentile,
 )
-from tests.strategies import LONG
+from tests.strategies import LONG, some
 
 
 def mean_in_flight(chain: BirthDeathChain) -> float:
@@ -35,7 +35,7 @@ def test_waits_near_the_largest_rate_are_just_below_kingmans_bound(variation: fl
 
 
 @pytest.mark.parametrize("variation", [0.25, 4.0])
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
+@pytest.mark.parametrize("rate", some([0.1, 0.5, 0.8], 2))
 def test_waits_between_arrivals_of_gamma_gaps_are_those_counted_one_by_one(variation: float, rate: float) -> None:
     """Lindley: a wait is that before it, with a service more and a gap less, and never below 0."""
     gaps = np.random.default_rng(1).gamma(1 / variation, variation, 400_000) / rate

@@ -119,7 +119,7 @@ def test_no_layout_has_a_fraction_of_a_sequence_for_a_copy() -> None:
     ("pipeline", "sequences", "options"),
     some(
         [(1, 5, {"tensor": 2}), (1, 8, {"tensor": 1}), (2, 9, {"tensor": 1}), (4, 7, {"tensor": 1, "weights": "fp8"})],
-        3,
+        4,
     ),
 )
 def test_no_number_of_microbatches_is_faster(pipeline: int, sequences: int, options: dict[str, Any]) -> None:

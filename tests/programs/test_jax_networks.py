@@ -42,7 +42,7 @@ def test_network(build, given, flops, parameters):
     assert traced.complete
 
 
-@pytest.mark.parametrize("build", [jax_networks.mobilenet_v2, jax_networks.vit])
+@pytest.mark.parametrize("build", some([jax_networks.mobilenet_v2, jax_networks.vit], 2))
 def test_counts_are_linear_in_the_batch(build):
     model = build()
     one, three = (trace(model.apply, model.shapes, weight(b, 3, 224, 224)) for b in (1, 3))

@@ -155,7 +155,7 @@ def test_a_result_that_nothing_uses_is_no_part_of_the_floor():
                 4,
             ),
         ],
-        2,
+        3,
     ),
 )
 def test_layers_that_a_loop_picks_by_its_counter_are_read_each_once(program, layers):

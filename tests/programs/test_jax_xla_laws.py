@@ -17,7 +17,7 @@ from roofline.programs import trace
 from tests.programs import jax_networks
 from tests.programs.jax_networks import weight
 from tests.programs.xla import as_xla
-from tests.strategies import few
+from tests.strategies import few, some
 
 SMALL = st.integers(1, 5)
 #: Steps on x [B, C, L], each with a size, a stride and a padding to draw from.
@@ -62,10 +62,10 @@ def test_xla_agrees_on_straight_line_programs(shape, steps):
     _agree(program, weight(*shape))
 
 
-@pytest.mark.parametrize(("build", "given"), [
+@pytest.mark.parametrize(("build", "given"), some([
     (jax_networks.mobilenet_v1, weight(1, 3, 64, 64)), (jax_networks.resnet50, weight(1, 3, 64, 64)),
     (jax_networks.vgg16, weight(1, 3, 224, 224)),
-])  # fmt: skip
+], 3, 1))  # fmt: skip
 def test_xla_agrees_on_convolutional_networks(build, given):
     model = build()
     _agree(model.apply, model.shapes, given)

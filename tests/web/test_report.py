@@ -495,18 +495,21 @@ def test_answers_without_a_closed_form_stand_as_they_are(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["bound", LINE, "--on", "v5e", "B=64", "D=64", "F=64"],
-        ["bound", LINE, "--on", "v5e,h100", "B=64", "D=64", "F=64"],
-        ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8k"],
-        ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "64k"],
-        ["solve", LINE, "--for", "B", "--on", "v5e", "D=64", "F=64"],
-        ["sweep", LINE, "--on", "v5e", "B=1,2", "D=64", "F=64"],
-        ["plot", LINE, "--on", "v5e", "B=64", "D=64", "F=64"],
-        ["shard", "A[I_X, J] * B[J, K] -> C[I_X, K]", "--on", "v5e:4x4", "I=64", "J=64", "K=64"],
-        ["comm", "allreduce", "--bytes", "1e9", "--on", "h100:8"],
-        ["chips", "h100", "h200"],
-    ],
+    some(
+        [
+            ["bound", LINE, "--on", "v5e", "B=64", "D=64", "F=64"],
+            ["bound", LINE, "--on", "v5e,h100", "B=64", "D=64", "F=64"],
+            ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8k"],
+            ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "64k"],
+            ["solve", LINE, "--for", "B", "--on", "v5e", "D=64", "F=64"],
+            ["sweep", LINE, "--on", "v5e", "B=1,2", "D=64", "F=64"],
+            ["plot", LINE, "--on", "v5e", "B=64", "D=64", "F=64"],
+            ["shard", "A[I_X, J] * B[J, K] -> C[I_X, K]", "--on", "v5e:4x4", "I=64", "J=64", "K=64"],
+            ["comm", "allreduce", "--bytes", "1e9", "--on", "h100:8"],
+            ["chips", "h100", "h200"],
+        ],
+        2,
+    ),
 )
 def test_commands_write_reports(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "-o", str(tmp_path / "x.html")]) == 0
@@ -585,7 +588,7 @@ def test_powers_are_raised_whatever_their_exponent(tab: Tab, tmp_path: Path) -> 
     assert "2554954752\u2009·\u20090.96875batch" in formula.inner_text()
 
 
-@pytest.mark.parametrize("schedule", some(["gpipe", "1f1b", "zb-h1", "zb-h2"], 2))
+@pytest.mark.parametrize("schedule", some(["gpipe", "1f1b", "zb-h1", "zb-h2"], 4))
 def test_a_page_of_a_pipeline_asks_again_with_other_microbatches(schedule: str) -> None:
     asked: dict[str, Any] = {"on": "v5p:4x4x4", "batch_tokens": 4e6, "fsdp": 16, "pipeline": 4, "schedule": schedule}
     (step,) = live_steps(train("llama-3-8b", **asked, microbatches=8))
