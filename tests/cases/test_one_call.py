@@ -229,7 +229,7 @@ def entries(source: str) -> Iterator[tuple[tuple[str, str], dict[str, Any], Call
 
 @pytest.mark.parametrize("source", sorted({case_id.partition(".")[0] for case_id, _ in ALL_ROWS}))
 def test_one_call(source: str) -> None:
-    if rows := some(list(entries(source)), 3):
+    if rows := some(entries(source), 4):
         for_each(("key", "entry", "answer"), rows)(check)()
 
 

@@ -334,6 +334,7 @@ def test_ten_rows_move_the_constants_of_the_nearest_chip(moved: tuple[Path, Cali
     assert found.started_from == ("h100 vllm (its generation)",)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("to_the_end")
 def test_rows_are_dicts_in_python_too(moved: tuple[Path, Calibration]) -> None:
     rows = [

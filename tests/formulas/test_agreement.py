@@ -15,7 +15,7 @@ SHORT = {"lines": 16, "collectives": 5, "split lines": 4, "serving": 1, "trainin
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_number_equals_every_evaluator(group: str) -> None:
-    found = agree(group, random.Random(16), 12 if LONG else 2, None if LONG else SHORT[group])
+    found = agree(group, random.Random(16), 12 if LONG else 1, None if LONG else SHORT[group])
     assert not found.wrong, "\n".join([f"{len(found.wrong)} differ", *found.wrong[:12]])
     assert found.questions > 0
     assert len(found.without) <= 0.05 * found.questions, found.without

@@ -160,6 +160,7 @@ def test_a_table_over_chips() -> None:
         assert found["lower"][index] == pytest.approx(one.lower, rel=1e-12)
 
 
+@pytest.mark.long
 def test_what_does_not_fit_counts_all_chips() -> None:
     found = serve("deepseek-v3", on="h100:4", tensor=4, context=1024)
     assert found.memory.fits is False

@@ -123,11 +123,11 @@ def test_no_number_of_chunks_that_are_counted_in_full_is_faster_than_any_number(
     assert floor <= min(serve_bound("llama-3-8b", "prefill", **asked, microbatches=n).lower for n in (1, 2, 8, 32))
 
 
-@pytest.mark.parametrize(("model", "least"), [("llama-3-70b", 1.2), ("qwen3-30b-a3b", 1.1)])
+@pytest.mark.parametrize(("model", "least"), some([("llama-3-70b", 1.2), ("qwen3-30b-a3b", 1.1)], 2))
 def test_an_estimate_of_any_number_of_micro_batches_is_that_of_one_that_may_be_stated(model: str, least: float) -> None:
     """The floor of any number is no run that somebody could see."""
     batch, asked = np.array([1, 4]), {"on": "h100:4", "tensor": 2, "pipeline": 2, "overlap": 0.5}
-    for prompt in (3, 1000):
+    for prompt in some((3, 1000), 2, 1):
         several = serve_bound(model, "prefill", **asked, batch=batch, prompt=prompt)
         for row, each in enumerate(batch.tolist()):
             found = staged(model, "prefill", **asked, batch=each, prompt=prompt)
@@ -312,11 +312,12 @@ def test_of_several_stages_the_first_that_is_full_counts() -> None:
 
 
 def test_a_closed_form_is_written_once_for_every_number_of_micro_batches() -> None:
-    sizes = {"batch": [1, 2, 3, 7, 8, 64, 1000], "context": 3000}
-    for model, layout in (
+    sizes = {"batch": some([1, 2, 3, 7, 8, 64, 1000], 3), "context": 3000}
+    asked: list[tuple[str, dict[str, Any]]] = [
         ("llama-3-70b", {"on": "h100:16", "tensor": 2, "pipeline": 4}),
         ("gpt-oss-20b", {"on": "h100:16", "pipeline": 2, "expert": 8}),
-    ):
+    ]
+    for model, layout in some(asked, 2):
         found = model_formula(model, "decode", batch=8, context=3000, **layout)
         stated = model_formula(model, "decode", batch=8, context=3000, microbatches=2, **layout)
         for language in ("python", "javascript", "c"):

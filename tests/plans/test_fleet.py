@@ -161,8 +161,9 @@ def test_a_simulation_stands_beside_the_closed_forms(capsys: pytest.CaptureFixtu
     assert "time to first token, p95" in shown
 
 
-def test_every_peak_that_a_prefill_computes_at_has_its_worth() -> None:
+def test_every_peak_that_a_prefill_computes_at_has_its_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     """Qwen3 as it is stored in fp8 multiplies its matrices in fp8 and attends in bf16."""
+    monkeypatch.setattr("roofline.plans.replicas.HALVINGS", 8)
     asked: dict[str, Any] = {"on": "h200", "count": 1, "rate": 1, "prompt": 10000, "output": 2, "tpot": "200ms"}
     worth = plan("qwen--qwen3-30b-a3b-fp8", **asked, formats="stored").elasticities()
     peaks = {name: each for name, each in worth.items() if name.endswith("peak")}

@@ -214,6 +214,7 @@ def test_what_is_beaten_by_another_chip_would_cost_less_below_a_price() -> None:
     assert "would cost less" not in same.text + chips.text
 
 
+@pytest.mark.long
 def test_a_plan_by_floors_names_prefill_apart_where_measured_times_turn_the_order() -> None:
     """By floors whole replicas take 16 chips and pools 20; as measured 48 and 40."""
     load = {"rate": 9.5, "prompt": 6000, "output": 800, "ttft": "2s", "tpot": "40ms", "disaggregate": True}
@@ -782,6 +783,7 @@ def test_a_chip_that_will_not_do_stays_beside_others_with_its_nearest_miss() -> 
         assert f"{miss.deployment} none will do: {miss.reason.text}" in said
 
 
+@pytest.mark.long
 def test_a_ranking_that_is_undecided_is_said_once_under_the_table() -> None:
     asked = {"rate": 12, "prompt": 1024, "output": 128, "price": {"l40s": 0.9, "a100": 1.3, "h100": 2.69}}
     found = plan("llama-3-8b", on="h100,l40s,a100", count=[1, 2], formats=["bf16", "fp8"], estimate=True, **asked)
@@ -793,6 +795,7 @@ def test_a_ranking_that_is_undecided_is_said_once_under_the_table() -> None:
     assert said.count("≈") == len(near) + 1
 
 
+@pytest.mark.long
 def test_a_plan_by_floors_says_a_prompt_too_long_by_measured_times() -> None:
     """A prompt that takes longer than its limit by itself serves no rate at all."""
     asked = {"rate": "2/s", "prompt": 100_000, "output": 200, "ttft": "1s", "formats": "fp8 kv fp8"}
@@ -801,6 +804,7 @@ def test_a_plan_by_floors_says_a_prompt_too_long_by_measured_times() -> None:
     assert "measured on vllm it falls short: TTFT without load" in " ".join(str(found).split())
 
 
+@pytest.mark.long
 def test_the_nearest_smaller_number_that_holds_it_says_why_it_will_not_do() -> None:
     """On 7 chips nothing splits so that it fits; 6 hold it and are too slow."""
     found = plan("llama-3-70b", on="h100", rate=20, prompt=2048, output=256, ttft=0.5, tpot=0.03, formats="bf16")

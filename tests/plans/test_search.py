@@ -85,7 +85,7 @@ def one_by_one(seed: int) -> list[Assessment]:
 
 
 #: How many random problems are tried.
-PROBLEMS = 200 if os.environ.get("ROOFLINE_LONG") else 5
+PROBLEMS = 200 if os.environ.get("ROOFLINE_LONG") else 3
 
 
 def test_a_plan_is_what_exhaustive_search_finds() -> None:

@@ -137,6 +137,7 @@ def test_no_number_of_microbatches_is_faster(pipeline: int, sequences: int, opti
     assert found.best.microbatches == min(number for time, number in fits if time <= least * (1 + 1e-9))
 
 
+@pytest.mark.long
 def test_microbatches_of_a_mixture_are_tried_at_once() -> None:
     asked = {"on": "b300:8", "batch_tokens": 2**18, "sequence": 4096, "expert": 1, "pipeline": 1}
     found = search_training("mixtral-8x7b", **asked)

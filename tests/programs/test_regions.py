@@ -80,7 +80,7 @@ def test_places_together_are_those_of_their_sets():
 @pytest.mark.parametrize("total", FACTORS)
 def test_regions_are_followed_back_to_the_elements_that_a_result_takes(total):
     draw = random.Random(total)
-    for _ in range(200):
+    for _ in range(100):
         shape, other = draw.choices(FACTORS[total], k=2)
         x, axis = np.arange(total).reshape(shape), draw.randrange(len(shape))
         order = draw.sample(range(len(shape)), len(shape))

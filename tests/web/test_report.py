@@ -239,7 +239,7 @@ def test_bars_of_pages_of_every_kind_are_the_times_of_the_answers(tab: Tab, tmp_
     for ask in {**EVERY_ANSWER, **OF_SEVERAL_CHIPS}.values():
         answer = ask()
         (moving if live_steps(answer) else still).append(answer)
-    for page in ([*still], *([each] for each in some(moving, 3))):
+    for page in ([*still], *([each] for each in some(moving, 6))):
         opened(tab, report(*page), tmp_path)
         terms, shares, said = tab.page.evaluate(BARS)
         assert not re.findall(r".*(?:∞|\b(?:NaN|undefined|Infinity)).*", said)
