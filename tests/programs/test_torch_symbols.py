@@ -359,6 +359,7 @@ SMALL = [
     (lambda x: x.view(x.shape[0], -1, 4, 16).permute(0, 2, 1, 3).reshape(-1, 16) * 2, ["fp32[B, S, 16]"],
      {"B": 3, "S": 8}),
     (lambda x: x.unfold(1, 4, 2).sum(-1), ["fp32[B, S, 16]"], {"B": 3, "S": 9}),
+    (lambda x: x[:, 1:].exp() - x[:, :-1], ["fp32[B, S]"], {"B": 3, "S": 5}),
     (lambda table, at: F.embedding(torch.arange(at.shape[1])[None].expand_as(at), table),
      ["fp32[999, 8]", "int64[B, S]"], {"B": 3, "S": 5}),
 ]  # fmt: skip

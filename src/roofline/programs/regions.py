@@ -890,10 +890,13 @@ def _whole_quotient(amount: Size, of: Size) -> Size | None:
     return found if found.is_integer else None
 
 
-def picked_together(ops: Sequence[Op], amounts: Mapping[str, Size], names: Collection[str]) -> tuple[Op, ...]:
+def picked_together(
+    ops: Sequence[Op], amounts: Mapping[str, Size], names: Collection[str] | None = None
+) -> tuple[Op, ...]:
     """The operations; of a tensor that only these read, in parts, a floor counts what the parts hold together.
 
-    Two reads go by one name where it is not known that they differ. ``amounts`` says how much they have together:
+    Two reads go by one name where it is not known that they differ. ``amounts`` says how much they have together, at
+    most, or exactly where no ``names`` are given:
 
     >>> part = Tensor("x", (8,), "fp32", touched=3)
     >>> ops = [Op("slice", "copy", reads=(part,)), Op("slice", "copy", reads=(part,))]
@@ -903,7 +906,7 @@ def picked_together(ops: Sequence[Op], amounts: Mapping[str, Size], names: Colle
     found = list(ops)
     for base, together in amounts.items():
         reads = [(at, t) for at, op in enumerate(ops) for t in op.reads if t.base == base]
-        if len(reads) < 2 or not all(ops[at].name in names for at, _ in reads):
+        if len(reads) < 2 or not (names is None or all(ops[at].name in names for at, _ in reads)):
             continue
         most = sum(_moved(t, whole=True) * ops[at].repeat for at, t in reads)
         payers: dict[str, tuple[int, Tensor]] = {}
@@ -912,7 +915,7 @@ def picked_together(ops: Sequence[Op], amounts: Mapping[str, Size], names: Colle
             if before is None or is_surely(gt, _moved(t), _moved(before[1])):
                 payers[t.ident] = (at, t)
         counted = sum(_moved(t) * ops[at].repeat for at, t in payers.values())
-        missing = minimum(together, most) - counted
+        missing = (together if names is None else minimum(together, most)) - counted
         at, t = next((pair for pair in payers.values() if ops[pair[0]].repeat == 1), next(iter(payers.values())))
         often = ops[at].repeat
         if is_surely(le, missing, 0) or (often != 1 and any(map(is_symbol, (missing, often)))):

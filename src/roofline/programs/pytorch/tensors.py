@@ -22,7 +22,7 @@ from roofline import dtypes
 from roofline.frozen import replace
 from roofline.programs.pytorch.needs import needed_bytes
 from roofline.programs.pytorch.open_sizes import hinted_size
-from roofline.programs.regions import as_named, elements_of_stretches
+from roofline.programs.regions import as_named, elements_of_stretches, picked_together
 from roofline.programs.tensor_parts import Pieces, Stretches, in_one_stretch, pieces
 from roofline.sizes import Size, exact_div, floor_div, is_surely, product
 from roofline.work import Op, Tensor
@@ -456,7 +456,10 @@ class ViewsRead:
                 in_pieces = fixed and not seen.made and not whole and len(read) > 1
                 plain = seen.plain if seen.plain != list(seen.numbers) else []
                 change[ident] = _Whole(ident, list(seen.numbers), cut, in_pieces, apart, not seen.made, plain)
-        return tuple(replace(op, reads=_changed(op.reads, change)) for op in ops) if change else tuple(ops)
+        if not change:
+            return tuple(ops)
+        together = {ident: each.elements() for ident, each in change.items() if each.plain and each.outside}
+        return picked_together([replace(op, reads=_changed(op.reads, change)) for op in ops], together)
 
 
 def _by_tensor(reads: Sequence[Tensor]) -> dict[str, list[Tensor]]:
@@ -512,10 +515,14 @@ class _Whole:
             amounts = {t.ident: t.traffic_elements for t in views}
             return [(replace(t, touched=sum(amounts.values())),) for t in named]
         if self.plain:
-            read = [self.plain[number] for number in numbers.values()]
-            elements = exact_div(as_named(elements_of_stretches(read)), read[0].steps[-1][0])
+            elements = self.elements(list(numbers.values()))
             return [(replace(t, touched=elements),) for t in named]
         return [(t,) for t in named]
+
+    def elements(self, numbers: Sequence[int] | None = None) -> Size:
+        """Elements that views of open sizes reach together, all of them or those of these ``numbers``."""
+        read = list(self.plain) if numbers is None else [self.plain[number] for number in numbers]
+        return exact_div(as_named(elements_of_stretches(read)), read[0].steps[-1][0])
 
     def _pieces(self, like: Tensor, views: Sequence[int]) -> Sequence[Tensor]:
         assert self.cut is not None
