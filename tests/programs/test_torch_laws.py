@@ -25,6 +25,7 @@ from roofline.ops.counting import CONVENTIONS
 from roofline.programs import trace
 from roofline.programs.pytorch import operators
 from roofline.programs.pytorch.tensors import tensors_in
+from roofline.sizes import symbol
 from tests.programs import networks, process_groups
 from tests.strategies import few
 
@@ -129,7 +130,7 @@ def test_flex_attention_asks_its_mask():
         def near(b, h, i, j):
             return (i >= j) & (i - j < 16)
 
-        block = create_block_mask(near, None, None, 128, 128, device=q.device)
+        block = create_block_mask(near, None, None, q.shape[2], k.shape[2], device=q.device)
         return flex_attention(q, k, v, block_mask=block)
 
     q = [torch.empty(2, 4, 128, 32, device="meta", requires_grad=True) for _ in range(3)]
@@ -137,6 +138,9 @@ def test_flex_attention_asks_its_mask():
     pairs = sum(min(i + 1, 16) for i in range(128))
     assert forward == 2 * 2 * 4 * 64 * pairs
     assert trace(window, *q, backward=True).flops() == forward + 5 * forward // 2
+    opened = trace(window, *["fp32[B, 4, S, 32]"] * 3)
+    assert opened.flops().subs({symbol("B"): 2, symbol("S"): 128}) == forward
+    assert opened.assumptions[0] == "the mask of flex attention is looked at: scores it lets through count"
 
 
 def test_flex_attention_reads_the_keys_that_its_mask_shows():

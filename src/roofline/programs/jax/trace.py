@@ -25,6 +25,7 @@ as often as its counter says, and needs a stated number of trips where that depe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -267,7 +268,7 @@ def _jaxpr(
             gradients = [result for result in results if result.shape and jnp.issubdtype(result.dtype, jnp.inexact)]
             return jax.make_jaxpr(_both(called, wanted))(*shapes.values(), *gradients)
     except Exception as error:
-        raise api.own_error(error) or _explained(error) from error
+        raise api.own_error(error) or _explained(error, str([shape.shape for shape in shapes.values()])) from error
 
 
 def _typed_by_jit(jaxpr: Any, shapes: Sequence[Any]) -> list[Any]:
@@ -316,8 +317,8 @@ def _written(shape: Any) -> str:
     return f"{name}[{', '.join(map(str, shape.shape))}]"
 
 
-def _explained(error: Exception) -> InputError:
-    """The user's line on which the program failed, and what it said."""
+def _explained(error: Exception, shapes: str) -> InputError:
+    """The user's line on which the program failed, and what it said, which names sizes of ``shapes`` that are open."""
     line, reason = api.failing_line(error, lambda code: is_user(code.co_filename)), api.first_line(error)
     if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError):
         said = "what is done here depends on the values of an array, which shapes alone do not have"
@@ -325,7 +326,10 @@ def _explained(error: Exception) -> InputError:
     words = str(error) + type(error).__name__
     if any(word in words for word in ("nconclusive", "min(", "max(")):  # which JAX says of open sizes alone
         said = f"a size without a number is not enough here: {reason.partition(': ')[2]}"
-        return InputError(line + said, hint="give it: B=8")
+        given, told = (dict.fromkeys(re.findall(r"[^\W\d]\w*", text)) for text in (shapes, reason))
+        named = [name for name in given if name in told] or [*given]
+        needed = "it a number" if len(named) == 1 else "them numbers"
+        return InputError(line + said, hint=f"give {needed}: {', '.join(f'{name}=…' for name in named)}")
     hint = "check the inputs' shapes and dtypes"
     if "must be Tensor, not" in reason:
         hint = "trace PyTorch " + either("without --jax", "with frontend='torch'")

@@ -15,7 +15,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from math import prod
 from typing import Any
@@ -42,7 +42,14 @@ from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.operators import opened
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, packed_window, run_whole
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function, price, shape
-from roofline.programs.pytorch.rules.sequences import attention_sizes, keys_seen, recurrence_of
+from roofline.programs.pytorch.rules.sequences import (
+    UNKNOWN_NOTE,
+    attention_sizes,
+    keys_seen,
+    let_through,
+    recurrence_of,
+    with_mask,
+)
 from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
 from roofline.programs.pytorch.tensors import dtype_name, is_open, map_tensors, outside, tensors_in
 from roofline.programs.rule_table import branch_cost
@@ -120,7 +127,7 @@ def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
     """Flex attention: the pairs its mask function lets through; what its score function does is not counted."""
     q, k, v, score, block, *_ = args
     sizes = attention_sizes([recorder.shape(item) for item in (q, k, v)])
-    pairs, keys, note = _block_pairs(block, q.shape[-2], k.shape[-2], sizes)
+    pairs, keys, note = _block_pairs(recorder, block, q.shape[-2], k.shape[-2], sizes)
     if score is not None and getattr(score, "__name__", "") != "_identity":
         note += ("; " if note else "") + "the score function of flex attention is not counted, nor what it reads"
     sizes = sizes._replace(pairs=pairs, keys=keys, note=note)
@@ -167,16 +174,31 @@ def on_shapes() -> Iterator[None]:
         yield
 
 
-def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) -> tuple[Size, Size, str]:
+_NOT_LOOKED_AT = "the mask of flex attention depends on data: every score is counted"
+_LOOKED_AT = "the mask of flex attention is looked at: scores it lets through count"
+
+
+def _block_pairs(
+    recorder: Recorder, block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes
+) -> tuple[Size, Size, str]:
     """Ask the mask function of a flex attention about every pair, one batch entry and head at a time.
 
     Gives the pairs, the keys of one head that some query sees on average, and what is to be said.
     """
-    full, is_visible = sizes.pairs, block[-1]
+    full, is_visible, counts = sizes.pairs, block[-1], block[2]
+    batches, heads = (counts.shape[0], counts.shape[1]) if counts is not None else (1, 1)
+    if any(isinstance(size, torch.SymInt) for size in (S, T, batches, heads)):  # formulas say it of positions
+        chosen = None
+        with recorder.silence(), suppress(RuntimeError, NotImplementedError, IndexError):
+            if (batches, heads) == (1, 1):
+                first = torch.zeros((), dtype=torch.int64)
+                seen = is_visible(first, first, torch.arange(S)[:, None], torch.arange(T)[None, :])
+                chosen = let_through(recorder.operand(seen))
+        under = sizes._replace(note=UNKNOWN_NOTE) if chosen is None else with_mask(sizes, chosen)
+        said = {"": "", UNKNOWN_NOTE: _NOT_LOOKED_AT}.get(under.note, _LOOKED_AT)
+        return under.pairs, sizes.kv_length if under.keys is None else under.keys, said
     if not callable(is_visible) or S * T > LARGEST_MASK:
         return full, T, "the mask of flex attention is too large to look at: every score is counted"
-    counts = block[2]
-    batches, heads = (counts.shape[0], counts.shape[1]) if counts is not None else (1, 1)
     total, read = 0, []
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         rows, columns = torch.arange(S)[:, None], torch.arange(T)[None, :]
@@ -188,11 +210,10 @@ def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) ->
                     total += int(seen.sum().item())
                     read.append(seen.any(0))
         except (RuntimeError, NotImplementedError, IndexError):
-            return full, T, "the mask of flex attention depends on data: every score is counted"
+            return full, T, _NOT_LOOKED_AT
         keys = keys_seen(torch.stack(read).unflatten(0, (batches, heads)).numpy(), sizes.heads, sizes.kv_heads, T)
     found = total * exact_div(sizes.batch, batches) * exact_div(sizes.heads, heads)
-    note = "" if found == full else "the mask of flex attention is looked at: scores it lets through count"
-    return found, keys, note
+    return found, keys, "" if found == full else _LOOKED_AT
 
 
 def nested_input(values: Any, given: Any) -> Any:

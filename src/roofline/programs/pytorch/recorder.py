@@ -262,7 +262,8 @@ class Recorder:
         try:
             return func(*args, **kwargs)
         except (RuntimeError, AssertionError) as error:
-            if "device" not in str(error).lower() or not self.constants:
+            is_mixed = len({each.is_meta for each in tensors_in((args, kwargs))}) > 1  # as functorch does not say
+            if not (is_mixed or "device" in str(error).lower()) or not self.constants:
                 raise
         del self.ops[before:]
         self.constants = False
@@ -356,7 +357,7 @@ class Recorder:
         if _FUNCTORCH.is_batchedtensor(tensor):  # as vmap wraps it
             with outside():
                 inner = _FUNCTORCH.get_unwrapped(tensor)
-                made = self.shape_of(self.leaf_of(inner).detach())
+                made = self.shape_of(inner if _FUNCTORCH.is_batchedtensor(inner) else self.leaf_of(inner).detach())
                 place = _FUNCTORCH.maybe_get_bdim(tensor), _FUNCTORCH.maybe_get_level(tensor)
                 return tensor if inner.is_meta else _FUNCTORCH._add_batch_dim(made, *place)
         if tensor.is_meta or tensor.layout != torch.strided or type(tensor) not in _PLAIN:
