@@ -18,7 +18,7 @@ from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
 from roofline.ops.convolution import MOST_TAPS, Reach, Window, convolve, valid_taps, windows
-from roofline.ops.pooling import pool
+from roofline.ops.pooling import pool, pool_backward
 from roofline.sizes import symbol
 from roofline.work import Op, Tensor
 
@@ -138,10 +138,11 @@ def test_pooling(dims: list, B: int, C: int) -> None:
     dims = [(L, k, s, 0 if p == "same" else p, d) for L, k, s, p, d in dims]
     every = [taps(*dim) for dim in dims]
     assume(all(every))
-    least, before = 0, set[tuple[int, ...]]()
+    least, again, before = 0, 0, set[tuple[int, ...]]()
     for result in product(*every):
         met = {at for at in product(*result) if all(0 <= a < L for a, (L, *_) in zip(at, dims, strict=True))}
         least += max(0, len(met - before) - (not met & before))  # each new element joins the rest of its window
+        again += bool(met & before)  # a gradient is added to one of another window
         before |= met
     lengths, window, stride, pad, dilation = zip(*dims, strict=True)
     options = (
@@ -153,6 +154,11 @@ def test_pooling(dims: list, B: int, C: int) -> None:
     counted = op.work.total("flops", "vector")
     assert counted <= B * C * least
     assert any(p and d > 1 for *_, p, d in dims) or counted == B * C * least
+    reach = [Window(k, s, p, d).reach(L, len(own)) for (L, k, s, p, d), own in zip(dims, every, strict=True)]
+    sizes = {"elements": op.reads[0].elements, "results": op.writes[0].elements, "places": reach}
+    added = pool_backward("pool", op.writes, op.reads, **sizes).work.total("flops", "vector")
+    assert added <= B * C * again
+    assert any(p and d > 1 for *_, p, d in dims) or added == B * C * again
 
 
 def test_windows_in_the_padding_alone_take_no_comparison() -> None:

@@ -478,10 +478,13 @@ class Reach(NamedTuple):
         shared = gcd(self.stride, self.dilation) if isinstance(self.stride, int) else 1
         if not is_surely(ge, self.stride // shared, self.taps):
             return minimum(self.results, self.dilation // shared)
+        return self.meeting(self.dilation * (self.taps - 1))
+
+    def meeting(self, before: Size) -> Size:
+        """Count the windows that begin so many places before an element or nearer, or at one."""
         if is_symbol(self.results):  # padding as wide as a window is rare, and its form long
             return self.results
-        first, last = self.low - self.dilation * (self.taps - 1), (self.length - 1) * self.base + self.low
-        return _between(first, last, self.stride, self.results)
+        return _between(self.low - before, (self.length - 1) * self.base + self.low, self.stride, self.results)
 
     @property
     def stretch(self) -> Size:

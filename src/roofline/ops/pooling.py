@@ -17,7 +17,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.convolution import Reach, read_by_windows, require_results, windows
 from roofline.ops.rules import Context, register
-from roofline.sizes import Size, exact_div, is_symbol, is_zero, minimum, product
+from roofline.sizes import Size, exact_div, is_symbol, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -51,12 +51,7 @@ def pool(
     without elements is an error, but for an empty input.
     """
     require_results(name, reads, writes)
-    elements, met = reads[0].elements, [place.met() for place in places]
-    if places and not any(each is None for each in met) and not is_zero(results):
-        elements = exact_div(elements, product(place.length for place in places)) * product(met)
-        apart = exact_div(results, product(place.results for place in places)) * product(p.apart() for p in places)
-    elif apart is None:
-        elements, apart = minimum(elements, results * window), results
+    elements, _, apart = _met_and_apart(reads[0].elements, results, window, places, apart)
     reads, unread = read_by_windows(reads, places)
     flops, dims = elements - apart, {"results": results, "window": window}
     op = vector(
@@ -67,11 +62,43 @@ def pool(
     return replace(op, options={**op.options, **more}) if more else op
 
 
+def _met_and_apart(
+    elements: Size, results: Size, window: Size, places: Sequence[Reach], apart: Size | None
+) -> tuple[Size, Size, Size]:
+    """Of so many elements those that windows meet, windows that surely meet some, and that share none before them."""
+    met = [place.met() for place in places]
+    if not places or any(each is None for each in met) or is_zero(results):
+        return (minimum(elements, results * window), results, results) if apart is None else (elements, results, apart)
+    elements = exact_div(elements, product(place.length for place in places)) * product(met)
+    every = exact_div(results, product(place.results for place in places))
+    meeting = product(place.meeting(place.taps - 1 if place.dilation == 1 else 0) for place in places)
+    return elements, every * meeting, every * product(place.apart() for place in places)
+
+
 def pool_backward(
-    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size, taps: Size | None = None
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    elements: Size,
+    results: Size,
+    window: Size = 1,
+    places: Sequence[Reach] = (),
+    apart: Size | None = None,
+    is_search: bool = False,
 ) -> Op:
-    """The gradient of a pooling: added to the ``elements`` that were pooled, once for each of the ``taps`` if given."""
-    flops = elements if taps is None else taps
+    """The gradient of a pooling of ``elements`` into ``results``, whose windows are told as those of :func:`pool`.
+
+    ::
+
+        FLOPs = results − apart                adds: none where windows lie side by side
+              + elements − apart               is_search: finds the largest of each window again
+
+    Of ``results`` those count whose windows meet an element. A window adds its gradient to what those before left where it shares an element with them, else it writes it. Sums
+    transposed so take as many adds as the sums, less the elements and more the results (Tellegen's principle).
+    """
+    met, meeting, apart = _met_and_apart(elements, results, window, places, apart)
+    flops = maximum(0, meeting - apart) + (met - apart if is_search else 0)
     return vector(name, "pooling", reads, writes, flops=flops, elements=elements, one_each=elements)
 
 

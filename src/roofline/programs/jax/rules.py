@@ -423,8 +423,18 @@ def pooled(call: Call) -> Priced:
 
 @rule("select_and_scatter_add", "select_and_gather_add", "select_and_scatter")
 def pooled_backward(call: Call) -> Priced:
-    """Find the largest of each window again, add its gradient there."""
-    return call.for_each("pooling", call.ins[0].size, product(map(size_of, call.params["window_dimensions"])))
+    """Find the largest of each window again; add its gradient there, or take one from there."""
+    params, window = call.params, tuple(map(size_of, call.params["window_dimensions"]))
+    (x, made), gaps = call.ins[:2], dict.fromkeys(("window_dilation", "base_dilation"), (1,) * len(window))
+    if call.name == "select_and_scatter_add":
+        x, made = made, x
+    if call.name == "select_and_gather_add":
+        made = call.outs[0]
+    places = window_places({**gaps, **params}, x.shape, made.shape, window)
+    facts = {"results": made.size, "window": product(window), "places": places}
+    if call.name == "select_and_gather_add":
+        return pricing.pool(call.name, call.reads, call.writes, **facts)
+    return pricing.pool_backward(call.name, call.reads, call.writes, elements=x.size, **facts, is_search=True)
 
 
 # The same tensor in another form, or under another name.

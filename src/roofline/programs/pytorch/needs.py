@@ -963,7 +963,7 @@ def _convolved(each: Asked) -> Iterator[Region]:
 
 
 def _pooled(each: Asked) -> Iterator[Region]:
-    places = pool_places(each.facts)
+    places = pool_places(each.facts, each.facts.args[0], each.facts.results[0])
     if places:
         yield regions.under_windows(each.region, places)
 

@@ -365,10 +365,12 @@ def batch_norm(call: Call) -> Priced:
     "rms_norm_backward",
 )  # fmt: skip
 def norm_backward(call: Call) -> Priced:
-    """The gradients of a norm; with stored statistics, its eighth argument, there are none of the batch to read."""
+    """The gradients of a norm; by the statistics of the batch, or stored ones where its eighth argument says so."""
     is_stored = call.name in ("native_batch_norm_backward", "batch_norm_backward") and call.args[7] is False
-    has_spare = is_stored or call.name == "native_layer_norm_backward"  # of the shift only the shape is needed
-    spare = [each.tensor for each in operands_in(call.args[5 if is_stored else 6 : 7])] if has_spare else []
+    of_batch = slice(3, 5) if not is_stored else slice(5, 7)  # the others are not read
+    others = slice(6, 7) if "layer" in call.name else of_batch  # of the shift only the shape is needed
+    has_spare = "batch" in call.name or call.name == "native_layer_norm_backward"
+    spare = [each.tensor for each in operands_in(call.args[others])] if has_spare else []
     compute = arithmetic([*call.reads[:1], *call.writes])
     reads = tuple(tensor for tensor in call.reads if tensor not in spare)
     (grad,) = call.operands(0)

@@ -165,26 +165,27 @@ def pool(call: Call) -> Priced:
     size = call.stated("kernel_size")
     spatial = _spatial(call)
     window = product(size) if len(size) == spatial else size[0] ** spatial
-    return _pooled(call, results=call.results[0].elements, window=window, places=pool_places(call))
+    places = pool_places(call, call.args[0], call.results[0])
+    return _pooled(call, results=call.results[0].elements, window=window, places=places)
 
 
 def _spatial(call: Call) -> int:
     return int(call.name[call.name.index("pool") + 4])
 
 
-def pool_places(call: Call) -> list[Reach]:
-    """The windows of a pooling in each dimension; none where an argument is not told.
+def pool_places(call: Call, x: TensorOperand, out: TensorOperand) -> list[Reach]:
+    """The windows of a pooling of x in each dimension; none where an argument is not told.
 
     Those that lie at random reach no more than windows side by side.
     """
-    size, spatial = call.stated("kernel_size"), _spatial(call)
+    size, spatial = call.get("kernel_size", UNTOLD), _spatial(call)
     told = [call.get("stride", None), *(call.get(word, default) for word, default in _WINDOW[1:])]
-    if any(value is UNTOLD for value in told) or not call.args[0].shape:
+    if any(value is UNTOLD for value in (size, *told)) or not x.shape:
         return []
     left_out = [value is None or (isinstance(value, list | tuple) and not value) for value in told]
     stated = (size if out else value for value, out in zip(told, left_out, strict=True))
     stride, pad, dilation = (_each(value, spatial) for value in stated)
-    inner, outer, taps = call.args[0].shape[-spatial:], call.results[0].shape[-spatial:], _each(size, spatial)
+    inner, outer, taps = x.shape[-spatial:], out.shape[-spatial:], _each(size, spatial)
     return [Reach(inner[d], outer[d], taps[d], stride[d], pad[d], dilation[d]) for d in range(spatial)]
 
 
@@ -195,9 +196,12 @@ def adaptive_pool(call: Call) -> Priced:
     (x,), out = call.operands(0), call.results[0]
     results = out.elements
     window = maximum(1, floor_div(x.elements, maximum(1, results)))
-    pairs = zip(x.shape, out.shape, strict=True)
-    apart = product(n + r - adaptive_windows(n, r) for n, r in pairs)  # two windows share an element at most
-    return _pooled(call, results=results, window=window, apart=apart, is_adaptive_mean="avg" in call.name)
+    return _pooled(call, results=results, window=window, apart=_apart(x, out), is_adaptive_mean="avg" in call.name)
+
+
+def _apart(x: TensorOperand, out: TensorOperand) -> Size:
+    """Windows of an adaptive pooling that share no element with one before; two share an element at most."""
+    return product(n + r - adaptive_windows(n, r) for n, r in zip(x.shape, out.shape, strict=True))
 
 
 @rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
@@ -206,16 +210,11 @@ def adaptive_pool(call: Call) -> Priced:
       "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")  # fmt: skip
 def pool_backward(call: Call) -> Priced:
     """Every gradient is added to the elements of its window: of what was pooled only the shape is needed."""
-    grad, pooled = call.operands(0, 1)
-    size = call.results[0].elements
-    taps = window_elements(call.results[0], grad) if call.name.startswith("_adaptive") else None
-    return pricing.pool_backward(call.name, call.read_without(pooled), call.writes, elements=size, taps=taps)
-
-
-def window_elements(x: TensorOperand, out: TensorOperand) -> Size:
-    """Elements of all windows of an adaptive pooling, over all channels."""
-    pairs = list(zip(x.shape, out.shape, strict=True))
-    return product(n if n == r else adaptive_windows(n, r) for n, r in pairs)
+    (grad, pooled), x = call.operands(0, 1), call.results[0]
+    is_adaptive = "adaptive" in call.name
+    facts = {"apart": _apart(x, grad)} if is_adaptive else {"places": pool_places(call, x, grad)}
+    reads, sizes = call.read_without(pooled), {"elements": x.elements, "results": grad.elements}
+    return pricing.pool_backward(call.name, reads, call.writes, **sizes, **facts)
 
 
 @rule(*(f"{pre}upsample_{kind}{post}" for pre in ("", "_") for post in ("", "_aa", "_backward", "_aa_backward")
