@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from roofline.hardware import chip as machine_of
 from roofline.hardware.rate import rate as machine_rate
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import cost, default_algorithm
-from roofline.ops.collectives.registry import link_groups
+from roofline.ops.collectives.registry import LinkGroup, link_groups
 from roofline.work import Key
 
 R, L = "ring", "line"
@@ -180,48 +181,109 @@ def test_the_trees_of_a_broadcast_are_no_deeper_than_its_hops(sides: tuple[tuple
     assert not have_depth(network, int(trees), int(hops) - 1)
 
 
-#: Chips of two tiers, the links of either: a switch, or which chips have a link; and other rates of the outer one.
-TWO_TIERS = [
-    ("h100:16", "X", "nic", (10e9, 50e9, 100e9, 400e9)),
-    ("a100:16", "X", "nic", (25e9, 200e9)),
-    ("trn2-ultraserver:4x4x4", "YZ", "neuronlink-z", (16e9, 64e9, 256e9)),
-    ("v5e:2x4:2", "XYS", "dcn", (6.25e9, 40e9)),
-    ("v5e:1x4:4", "YS", "dcn", (6.25e9, 40e9)),
+#: Nodes of two chips, two of them under each of two leaf switches, which may add up, as those above them.
+CLUSTER = """
+[system.pod]
+chip = "{chip}"
+link = [
+  {{ name = "nvlink", bandwidth = "50 GB/s", domain = 2 }},
+  {{ name = "leaf", topology = "fat-tree", bandwidth = "50 GB/s", domain = 4, reduces = {adds} }},
+  {{ name = "spine", topology = "fat-tree", bandwidth = "50 GB/s", domain = 8, reduces = {adds} }},
+]
+"""
+
+#: Chips of several tiers, the axes that are asked, and other rates of links.
+TIERS: list[tuple[str, str, dict[str, float]]] = [
+    *(("h100:16", "X", {"nic": rate}) for rate in (10e9, 50e9, 400e9)),
+    *(("a100:16", "X", {"nic": rate}) for rate in (25e9, 200e9)),
+    *(("trn2-ultraserver:4x4x4", "YZ", {"neuronlink-z": rate}) for rate in (16e9, 64e9, 256e9)),
+    *(
+        (target, names, {"dcn": rate})
+        for target, names in (("v5e:2x4:2", "XYS"), ("v5e:1x4:4", "YS"))
+        for rate in (6.25e9, 4e10)
+    ),
+    *(
+        (f"{of} {adds}", "X", {"nvlink": inner, "spine": outer})
+        for of, adds in product(("a100", "b200"), ("false", "true"))
+        for inner, outer in ((20e9, 12.5e9), (20e9, 100e9), (450e9, 12.5e9))
+    ),
 ]
 
 
-@for_each(("target", "names", "outer", "rates"), TWO_TIERS)
-def test_no_cut_over_two_tiers_is_slower_than_the_floor(
-    target: str, names: str, outer: str, rates: Sequence[float]
+@for_each(("target", "names", "rates"), TIERS)
+def test_no_cut_over_tiers_is_slower_than_the_floor(
+    target: str, names: str, rates: dict[str, float], tmp_path: Path
 ) -> None:
     """Into a set of chips go the shards of all others, or a message, over each switch and link out of it."""
-    for bandwidth in rates:
-        machine = machine_of(target, **{outer: bandwidth})
-        axes = [axis for axis in machine.mesh if axis.name in names]
-        groups = link_groups(axes)
-        shape = [segment.size for group in groups[::-1] for segment in group.segments]
-        n = prod(shape)
-        sets = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1
-        capacity, axis = np.zeros(len(sets)), len(shape)
-        for group in groups:
-            axis -= len(group.segments)
-            for place, segment in enumerate(group.segments):
-                laid = np.moveaxis(sets.reshape(-1, *shape), 1 + axis + place, -1)
-                links = machine_rate(machine, Key("wire", segment.place)).value
-                if segment.topology == "switch":  # of all chips where it is the outer one
-                    of_unit = sets[:, None, :] if group is groups[-1] else laid.reshape(len(sets), -1, segment.size)
-                    inside = of_unit.sum(axis=-1)
-                    capacity += links * np.minimum(inside, of_unit.shape[-1] - inside).sum(axis=-1)
-                else:
-                    near = laid != np.roll(laid, 1, axis=-1)
-                    capacity += links * near[..., (not segment.wrap) or segment.size == 2 :].sum(
-                        axis=tuple(range(1, near.ndim))
-                    )
-        for kind, into in (("AllGather", 1 - sets.sum(axis=1) / n), ("Broadcast", 1)):
-            found = Chooser(None, machine).cost(kind, axes, V, 1)
-            times = [
-                amount / machine_rate(machine, key).value
-                for key, amount in found.work.items()
-                if key.quantity == "wire"
-            ]
-            assert max(times) == pytest.approx((V * into / capacity).max(), rel=1e-9), (kind, bandwidth, found)
+    if " " in target:
+        of, adds = target.split()
+        file = tmp_path / "pod.toml"
+        file.write_text(CLUSTER.format(chip=of, adds=adds))
+        target = f"{file}:8"
+    machine = machine_of(target, **rates)
+    axes = [axis for axis in machine.mesh if axis.name in names]
+    groups = link_groups(axes)
+    each = [machine_rate(machine, Key("wire", group.segments[0].place)).value for group in groups]
+    chips = prod(group.size for group in groups)
+    sets = (np.arange(1, 2**chips - 1)[:, None] >> np.arange(chips)) & 1
+    capacity = capacity_out_of(sets, groups, each)
+    floors = {
+        "AllGather": ((1 - sets.sum(axis=1) / chips) / capacity).max(),
+        "Broadcast": (1 / capacity).max(),
+        "AllReduce": least_time_of_sums(groups, each),
+    }
+    for kind, floor in floors.items():
+        found = Chooser(None, machine).cost(kind, axes, V, 1, "bf16")
+        times = [amount / machine_rate(machine, k).value for k, amount in found.work.items() if k.quantity == "wire"]
+        assert max(times) == pytest.approx(V * floor, rel=1e-9), (kind, rates, found)
+
+
+def capacity_out_of(sets: np.ndarray, groups: Sequence[LinkGroup], rates: Sequence[float]) -> np.ndarray:
+    """Bytes a second out of each set of chips, where every switch is on the side that lets the fewest out."""
+    shape = [segment.size for group in groups[::-1] for segment in group.segments]
+    total, axis, is_tree = np.zeros(len(sets)), len(shape), groups[1].segments[0].nested
+    for group, links in zip(groups[: 2 if is_tree else None], rates, strict=False):
+        axis -= len(group.segments)
+        for place, segment in enumerate(group.segments):
+            laid = np.moveaxis(sets.reshape(-1, *shape), 1 + axis + place, -1)
+            if segment.topology != "switch":
+                near = laid != np.roll(laid, 1, axis=-1)
+                kept = near[..., (not segment.wrap) or segment.size == 2 :]
+                total += links * kept.sum(axis=tuple(range(1, near.ndim)))
+                continue
+            # the second switch joins all chips below it, and what goes further up comes through it
+            joined = segment.size * group.below
+            inside = sets.reshape(len(sets), -1, joined).sum(axis=-1)
+            up = joined * rates[-1] / links if is_tree and group is groups[1] else 0
+            sides = np.minimum(inside, joined - inside + up), np.minimum(inside + up, joined - inside)
+            total += links * np.minimum(*(side.sum(axis=-1) for side in sides))
+    return total
+
+
+def least_time_of_sums(groups: Sequence[LinkGroup], rates: Sequence[float]) -> float:
+    """Seconds a byte that an AllReduce takes at least.
+
+    n partial sums take n − 1 messages to become one, the sum n − 1 to reach all; with a switch that adds up n each, of
+    which each crosses one link and not two. A unit counts as one chip for what goes between units. So for every byte
+    each chip sends ``straight`` over the second tier, or it spares some of it by ``inside`` bytes over the innermost.
+    No byte takes less of U + W·spared/inside, at which both cost as much.
+    """
+    first, second = groups[:2]
+    chips = prod(group.size for group in groups)
+    sent = [rate * links_of_a_chip(group) for group, rate in zip(groups, rates, strict=True)]
+    adds = [group.reduces is not None and group.reduces.adds("bf16") for group in groups]
+    outer = [1 / g.below if a else 2 * (chips / g.below - 1) / chips for g, a in zip(groups, adds, strict=True)]
+    straight = 1 if adds[1] else 2 * (chips - 1) / chips
+    inside = 1 if adds[0] else 2 * (first.size - 1) / first.size
+    least = [straight / (sent[1] + sent[0] * (straight - outer[1]) / inside)]
+    least += [amount / rate for amount, rate in zip(outer[1:], sent[1:], strict=True)]
+    if second.topology == "torus":  # it joins chips of one place, which are a unit too
+        least.append(2 * (chips / second.size - 1) / chips / sent[0])
+    return max(least)
+
+
+def links_of_a_chip(group: LinkGroup) -> float:
+    """Links that a chip sends on, of chips along a line on average."""
+    if group.topology == "switch":
+        return 1
+    return sum(2 * (s.size - (not s.wrap or s.size == 2)) / s.size for s in group.segments)

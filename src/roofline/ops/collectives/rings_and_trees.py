@@ -37,13 +37,25 @@ A Broadcast over tiers has three steps: it spreads the message within the first 
 the other units gather the parts. So the hops of an inner tier count twice. On switches each other member gets a piece
 and sends it on (``two-shot``), V in two hops.
 
-Where the innermost tier is the slowest, a part of the data goes straight between units (``balanced``): from the inside
-out, V·(B − 1)/n within and V·(n − B)/n between, or over switches V·(n − 1)/n between alone. Either way a chip receives
-V·(n − 1)/n in all, and V of a Broadcast. The share of the data at which tiers are busy as long takes what the slowest
-cut does, and so the least (D units, W within and U between out of each chip)::
+Where the innermost tier is the slowest, a part of the data goes straight between units (``balanced``): over switches
+by the second tier alone, else by both tiers in the other order. Tiers further out carry what they must. Either way a
+chip receives V·(n − 1)/n in all, and V of a Broadcast. The share of the data at which the first two tiers are busy as
+long takes what the slowest cut does, and so the least (D units, W within and U between out of each chip)::
 
     AllGather, ReduceScatter    V·max((n − 1)/(n·(W + U)), (n − B)/(n·B·U), on a torus (n − D)/(n·D·W))
     Broadcast                   V·max(1/(W + U), 1/(B·U), on a torus 1/(D·W))
+    AllReduce                   twice that of an AllGather
+       added up within          V·max((n − 1)/(n·(W·(B − 1)/B + U/2)), 2·(n − B)/(n·B·U))
+       added up between         V·max(1/(W/2 + U), 1/(B·U))
+       by all switches          V·max(1/(W·(B − 1)/B + U), 1/(B·U))
+
+and of a unit of C chips with a way out of S for each of them further up, (n − C)/(n·C·S), 1/(C·S) and so on.
+
+No AllReduce is faster. Let a byte into a switch or out of it have a price. N partial sums take N − 1 messages, in and
+out, to become one, and the sum N − 1 to reach all; by way of a switch that adds up it is N times in or out, twice. A
+unit is one of D to the tier between units. At the prices at which a unit costs as much either way, within or straight,
+every way to add up all chips costs as much as the one taken, or more; all that the links can carry costs W and U times
+the prices. The second term of each is that of a price of U alone.
 
 The limiting forms of the book (``book``, ``book-levels``) take axes to be large and every torus axis to be a ring. With
 W two ways over one link (2·W one way), or W out of a GPU or a node::
@@ -870,7 +882,7 @@ def _multicast(call: CollectiveCall) -> Work:
 )
 def balanced(call: CollectiveCall) -> Work:
     """Count as :func:`_shared_out` does, of what goes tier by tier without help of the switches."""
-    return _shared_out(call, all_links(call))
+    return _shared_out(call, spanning_trees if call.kind == "AllReduce" else all_links)
 
 
 @register(
@@ -881,65 +893,68 @@ def balanced(call: CollectiveCall) -> Work:
 )
 def balanced_in_switch(call: CollectiveCall) -> Work:
     """Count as :func:`_shared_out` does, of what goes tier by tier through switches that add up."""
-    return _shared_out(call, in_switch(call))
+    return _shared_out(call, in_switch)
 
 
-def _shared_out(call: CollectiveCall, tier_by_tier: Work) -> Work:
+def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
     """Count parts of the data tier by tier, as few bytes as can be further out, and the rest straight between units.
 
-    The rest goes over the second tier as far as that leads: inside units too over switches, to chips of the same place
-    on a torus. What the innermost tier carries of it is gathered before. The rates of the machine share the data out so
-    that these two tiers are busy as long; without rates all of it goes tier by tier.
+    The rest leaves the innermost tier out where the second has switches, which join all chips; else it takes these two
+    in the other order. Tiers further out carry what they must. The rates of the machine share the data out so that the
+    first two are busy as long, or as near to that as they go; without rates all of it goes tier by tier.
     """
     spread = call.kind == "Broadcast"
+    tier_by_tier = formula(call)
     if len(call.groups) < 2:
         return tier_by_tier
-    first, second, last = call.groups[0], call.groups[1], call.groups[-1]
-    straight_from = [group.below for group in call.groups]
+    first, second, *outer = call.groups
+
+    def wires(*groups: LinkGroup) -> Work:
+        work = formula(call._replace(kind="AllGather" if spread else call.kind, groups=groups))
+        nested = groups[-1].segments[0].nested
+        for group in groups if spread else ():
+            # one chip has all of it: the tier that carries it first carries a share of one chip more
+            if group is groups[-1] or (nested and group.segments[0].nested):
+                links = links_in_use([usable_links(each) * more_than_one(each.size) for each in group.segments])
+                one = exact_div(call.nbytes, call.chips * links)
+                work += sum((Work.wire(segment.place, one) for segment in group.segments), Work())
+        return work
+
     if second.topology == "switch":
-        straight_from[:2] = first.chips, 1
-    each = exact_div(call.nbytes, call.chips)
-    lanes, least, straight = list[Size](), list[Size](), list[Size]()
-    for group, inside in zip(call.groups, straight_from, strict=True):
-        links = links_in_use([usable_links(segment) * more_than_one(segment.size) for segment in group.segments])
-        lanes.append(links)
-        straight.append(exact_div(each * rounds(call) * (group.chips - inside), links))
-        least.append(tier_by_tier[Key("wire", group.segments[0].place)])
-        if spread:  # one chip has all of it: the tier that carries it first carries a share of one chip more
-            one = exact_div(each, links)
-            outermost = group is last or (group.segments[0].nested and last.segments[0].nested)
-            least[-1] = group.exchanged(call.nbytes, 1, links) + (one if outermost else 0)
-            straight[-1] += one if group is call.groups[second.topology == "switch"] else 0
+        size = second.chips if second.units is second.size else first.size * second.size
+        straight = wires(_of_size(second, size, second.chips), *outer)
+    else:
+        size = first.size * second.size
+        inner, then = second._replace(below=1, chips=second.size), first._replace(below=second.size, chips=size)
+        straight = wires(inner, then, *outer)
+    # a chip of the smallest unit gets the most from outside, and the least inside; sums can lie where links are free
+    alike = exact_div(second.chips, second.units) if call.kind == "AllReduce" else second.below
+    inside = first if first.topology == "torus" else _of_size(first, alike, alike)
+    least = wires(inside, second, *outer)
+    share = _balanced_share(call, least, straight)
     found = Work()
-    for group, wire in zip(call.groups, _balanced_wires(call, lanes, least, straight), strict=True):
-        for segment in group.segments:
-            hops = tier_by_tier[Key("hops", segment.place)] * (2 if spread else 1)
-            found += Work.wire(segment.place, wire * more_than_one(segment.size)) + Work.hops(segment.place, hops)
+    for segment in (segment for group in call.groups for segment in group.segments):
+        wire, hops = Key("wire", segment.place), tier_by_tier[Key("hops", segment.place)] * (2 if spread else 1)
+        sent = least[wire] + share * (straight[wire] - least[wire])
+        found += Work.wire(segment.place, sent * more_than_one(segment.size))
+        found += Work.hops(segment.place, hops)
     return found
 
 
-def _balanced_wires(
-    call: CollectiveCall, lanes: Sequence[Size], least: Sequence[Size], straight: Sequence[Size]
-) -> list[Size]:
-    """Bytes over a link of each tier where a share of the data goes one way and the rest another.
+def _of_size(group: LinkGroup, size: Size, chips: Size) -> LinkGroup:
+    """The switches or meshes of a tier that join so many chips, of ``chips`` in all."""
+    return LinkGroup((replace(group.segments[0], size=size),), size, 1, chips, chips)
 
-    They lie on the line ``lanes₀·x₀ + lanes₁·x₁ = total`` between both ways, sums of an AllReduce on one of their own,
-    at its point ``x₁ = x₀·W₁/W₀`` or as near to that as they go.
-    """
-    inner, outer = (
-        call.machine and rate(call.machine, Key("wire", group.segments[0].place)) for group in call.groups[:2]
-    )
+
+def _balanced_share(call: CollectiveCall, least: Work, straight: Work) -> Size:
+    """The share of the data that goes straight, at which the first two tiers are busy as long, from 0 to 1."""
+    first, second = (Key("wire", group.segments[0].place) for group in call.groups[:2])
+    inner, outer = (call.machine and rate(call.machine, key) for key in (first, second))
     if not inner or not outer:
-        return list(least)
-    faster = outer.value / inner.value * more_than_one(call.groups[1].size)
-    apart = least[0] - straight[0] + 1 * (least[0] - straight[0] == 0)
-    each = lanes[0] if rounds(call) == 1 else (straight[1] - least[1]) * lanes[1] / apart
-    alike = (lanes[1] * straight[1] + each * straight[0]) / (each + lanes[1] * faster)
-    wires = [minimum(least[0], alike), maximum(least[1], faster * alike)]
-    if call.groups[1].topology != "switch":
-        wires = [maximum(straight[0], wires[0]), minimum(straight[1], wires[1])]
-    share = (least[0] - wires[0]) / apart
-    return wires + [a + share * (b - a) for a, b in zip(least[2:], straight[2:], strict=True)]
+        return 0
+    more = (least[first] - straight[first]) * outer.value + (straight[second] - least[second]) * inner.value
+    over = least[first] * outer.value - least[second] * inner.value
+    return minimum(1, maximum(0, over / (more + (more == 0)))) * more_than_one(call.groups[1].size)
 
 
 def _fewer_axes(outside: int) -> Fits:
