@@ -123,6 +123,7 @@ def test_a_training_step_has_rates_as_symbols_and_equals_its_number() -> None:
 def test_a_step_over_stages_takes_their_number_in_any_spelling_and_refuses_what_is_none(wrong: dict[str, Any]) -> None:
     where: dict[str, Any] = {"on": "h100:8", "pipeline": 2}
     given = [{"pipeline": n, "microbatches": n} for n in (2, 2.0, "2", np.int64(2), np.array(2))]
+    given.append({"pipeline": 2, "micro_batches": 2})  # the name it had before
     same = [step_function("llama-3-8b", "prefill", **{**where, **n})(batch=8, prompt=512) for n in given]
     assert len({float(each["lower"]) for each in same}) == 1
     for ask in (formula, step_function):

@@ -255,6 +255,7 @@ def _line_formula(line: str | None, arguments: Mapping[str, Any]) -> Formula:
     return question_formula(asked, every=True)
 
 
+@takes(model_formula)
 def step_function(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Compiled:
     """A step as a function of arrays of its sizes; asked for again with the same choices, it is there at once.
 
