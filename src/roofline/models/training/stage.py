@@ -523,8 +523,7 @@ def passes(
         states["weights"] += sum(exact_div(size, ways if plan.asked.zero == 3 else 1) for size, ways in held)
     looked_after = sum(exact_div(n, ways if plan.asked.zero else 1) for n, ways in zip(parameters, shards, strict=True))
     update = _update(plan, looked_after, states["optimizer"])
-    passing = max(count for count, _ in _gathered(plan, ops, None).values())
-    gathered = passing if plan.asked.zero == 3 and plan.sharing() else 0
+    gathered = _most_gathered(plan, ops) if plan.asked.zero == 3 else 0
     renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops, trained)
     renewed = 0 if plan.policy.name in ("none", "selective") else renewed * plan.whole(1)
     activations = kept(ops, plan.policy, plan.stream, plan.saved, trained) * waiting * plan.whole(waiting)
@@ -578,12 +577,15 @@ def _added_up(plan: StepPlan, copies: int, parameters: Size) -> Iterator[Op]:
     return _priced([call], {"": (parameters, 1)}, plan.algorithm)
 
 
-def _gathered(plan: StepPlan, ops: Sequence[Op], experts: bool | None) -> dict[str, tuple[Size, Size]]:
-    """Bytes of weights by group of layers, as they are gathered."""
-    if plan.frozen is not None:
-        return layer_weights(ops, experts=experts, in_bytes=True)
-    each = dtypes.get(plan.formats.weights).bits / 8
-    return {group: (count * each, repeat) for group, (count, repeat) in layer_weights(ops, experts=experts).items()}
+def _most_gathered(plan: StepPlan, ops: Sequence[Op]) -> Size:
+    """Bytes of the weights that chips gather for a group of layers, of the one of most; what no chips share is there."""
+    found, in_bytes = dict[str, Size](), plan.frozen is not None
+    for experts in (False, True):
+        if plan.sharing(experts):
+            for group, (count, _) in layer_weights(ops, experts=experts, in_bytes=in_bytes).items():
+                found[group] = found.get(group, 0) + count
+    most = max(found.values(), default=0)
+    return most if in_bytes else most * (dtypes.get(plan.formats.weights).bits / 8)
 
 
 def _shared(plan: StepPlan, ops: Sequence[Op], trained: frozenset[str] | None) -> tuple[list[Op], list[Op]]:
