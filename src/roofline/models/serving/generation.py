@@ -25,7 +25,7 @@ from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.bound import Bound
-from roofline.bounds.memory import Footprint
+from roofline.bounds.memory import Footprint, fullest
 from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass
 from roofline.lazy import np
@@ -228,7 +228,7 @@ class ChunkedPrefill(Answer):
     ``times`` are the steps' seconds in order; ``whole`` is the prefill in one piece, ``alone`` a decode step without a
     chunk (None where nothing decodes). ``moved`` are the bytes of main memory that a chip moves in all steps,
     ``whole_moved`` those of one piece; ``times_at_worst`` is how many times as long as one piece all steps take where
-    nothing overlaps. ``memory`` is what a chip holds in the last step, the fullest.
+    nothing overlaps. ``memory`` is what a chip holds in the fullest step: the last, or before a short last chunk.
     """
 
     prompt: int
@@ -369,8 +369,10 @@ def chunked(
         return step_bound(described, "prefill", prompt=new, past=past, logits="last" if last else "none", **options)
 
     steps = [(step(prompt - earlier * chunk, before + earlier * chunk, last=True), 1)]
+    needed = [steps[0][0].footprint]
     if earlier:
         steps.insert(0, (step(chunk, before + chunk * np.arange(earlier, dtype=np.float64), last=False), earlier))
+        needed.append(step(chunk, before + chunk * (earlier - 1), last=False).footprint)
     whole = step_bound(described, "prefill", prompt=prompt, past=before, **options)
     alone = step_bound(described, "decode", batch=batch, context=context, **options) if batch else None
 
@@ -383,7 +385,7 @@ def chunked(
         prompt, chunk, batch, form, tuple(map(float, times)), tuple(map(str, each(lambda found: found.bound_by))),
         float(time_in_form(whole, form)), None if alone is None else float(time_in_form(alone, form)),
         float(sum(each(lambda found: found.total_bytes))), float(whole.total_bytes), float(sum(worst) / whole.upper),
-        steps[-1][0].footprint,
+        fullest([each for each in needed if each is not None]),
     )  # fmt: skip
 
 
