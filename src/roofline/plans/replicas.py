@@ -545,7 +545,8 @@ class DraftSteps:
     @classmethod
     def of(cls, asked: PlanQuestion, replica: Replica, machine: Machine) -> DraftSteps:
         """Find what drafts, and what it holds. A share of a step holds nothing that is known."""
-        by = drafter(asked.model, asked.drafts.by, step_options(asked, replica), asked.drafts.weights)
+        options = step_options(asked, replica)
+        by = drafter(asked.model, asked.drafts.by, options, asked.drafts.weights, replica.draft)
         if by.held is None:
             return cls(asked, replica, by)
         options = dict(by.options)

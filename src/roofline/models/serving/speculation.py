@@ -245,7 +245,7 @@ def speculate(
     plain = step(described, context, **options)
     if described.context is not None and described.context > context + 1:
         longest = min(longest, described.context - context - 1)
-    drafts_by = drafter(described, by, options, draft_weights)
+    drafts_by = drafter(described, by, options, draft_weights, draft)
     drafts, drafting, own = [Draft(0, 0.0, plain, 1.0)], 0.0, drafts_by.model
     for length in range(1, max(draft, longest) + 1):
         drafting += drafts_by.share * plain if own is None else step(own, context + length - 1, **drafts_by.options)
@@ -289,8 +289,12 @@ class Drafter:
     held: Model | None = None
 
 
-def drafter(model: Model, by: Model | str | float, options: Mapping[str, Any], weights: str | None = None) -> Drafter:
+def drafter(
+    model: Model, by: Model | str | float, options: Mapping[str, Any], weights: str | None = None, length: int = 1
+) -> Drafter:
     """Find what drafts for a model: another model, ``mtp``, or a share of a step; ``options`` are the model's own.
+
+    A draft of ``length`` tokens takes as many of the model's own layers, as far as it has them.
 
     >>> drafter(load("llama-3-70b"), "llama-3-8b", {"tensor": 8, "weights": "fp8"}).options
     {'tensor': 8}
@@ -309,7 +313,8 @@ def drafter(model: Model, by: Model | str | float, options: Mapping[str, Any], w
             )
         own = prediction_layer(model)
         # its table and its head are those of the model
-        held = replace(own, after=(), head=False, receives=own.width)
+        layers = own.layers * min(length, _modules(model))
+        held = replace(own, layers=layers, after=(), head=False, receives=own.width)
         return Drafter("its own prediction layers", own, dict(options), held=held)
     other = load(by)
     # a draft model has formats of its own
@@ -331,9 +336,8 @@ def prediction_layer(model: Model) -> Model:
     if not model.extra:
         raise InputError(f"{model.name} has no layers that predict further tokens", hint="name a draft model")
     around = _AROUND if model.extra_blocks else 0
-    modules = len(model.extra_blocks) // _AROUND or 1
     first = model.extra_blocks[:around]
-    layers = [block for layer in model.extra[: len(model.extra) // modules] for block in layer.blocks]
+    layers = [block for layer in model.extra[: len(model.extra) // _modules(model)] for block in layer.blocks]
     return replace(
         model,
         name=f"{model.name} prediction",
@@ -344,3 +348,8 @@ def prediction_layer(model: Model) -> Model:
         after=tuple(block for block in model.after if not isinstance(block, Norm)),
         final=(),
     )
+
+
+def _modules(model: Model) -> int:
+    """How many further tokens a model's own layers predict one after another."""
+    return len(model.extra_blocks) // _AROUND or 1
