@@ -17,8 +17,11 @@ from pathlib import Path
 #: What makes an error of ours: classes, and the methods that point at a place.
 MAKERS = {
     "InputError", "NotationError", "SizeError", "DTypeError", "QuantityError", "HardwareError", "BlockError",
-    "UntimedError", "RooflineError", "UsageError", "BadParameter", "fail",
+    "UntimedError", "RooflineError", "UsageError", "BadParameter", "fail", "check_one_of",
 }  # fmt: skip
+
+#: Those whose further arguments are the hint.
+HINTED = {"fail", "check_one_of"}
 
 #: The tree of a module's source, for all guards of a process.
 parsed = lru_cache(None)(ast.parse)
@@ -102,7 +105,7 @@ def messages(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int, Phrases]]:
             continue
         around = [each for each in functions if each.lineno <= node.lineno <= (each.end_lineno or 0)]
         inside = max(around, key=lambda each: each.lineno, default=None)
-        hints = node.args[1:] if name == "fail" else [one.value for one in node.keywords if one.arg == "hint"]
+        hints = node.args[1:] if name in HINTED else [one.value for one in node.keywords if one.arg == "hint"]
         made = [] if inside is None else [_given(inside, _names(said)) for said in (node.args[:1], hints)]
         known = (node.args[:1], *made[:1], [*hints, *(made[1] if made else [])])
         yield inside.name if inside is not None else "", node.lineno, next(filter(None, map(_fixed, known)), set())

@@ -289,6 +289,19 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
     return f"{what} are: {listed}" if choices else f"there are no {what}"
 
 
+def check_one_of(
+    wrong: str, word: str, known: Collection[str], what: str, *, error: type[InputError] = InputError
+) -> None:
+    """Refuse a word that is none of those known: ``wrong`` is the message, the hint is that of :func:`suggest`.
+
+    >>> check_one_of("unknown theme 'drak'", "drak", ["light", "dark"], "themes")
+    Traceback (most recent call last):
+    roofline.errors.InputError: unknown theme 'drak'; did you mean 'dark'?
+    """
+    if word not in known:
+        raise error(wrong, hint=suggest(word, known, what=what))
+
+
 def near_words(word: str, known: Collection[str]) -> str:
     """The first part of a hint: the legal words near to a word; nothing where none is.
 

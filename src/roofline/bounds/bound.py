@@ -24,7 +24,7 @@ from roofline.answers import (
 )
 from roofline.bounds.cost import BY_FORM, MillionCost, power_asked, token_cost
 from roofline.bounds.memory import Footprint
-from roofline.errors import InputError, SizeError, quoted, suggest
+from roofline.errors import InputError, SizeError, check_one_of, quoted
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.figures import hourly_price, price_source, said_elsewhere
 from roofline.hardware.machine import Machine, Rate
@@ -391,8 +391,7 @@ class Bound(Measurable, Comparable):
         >>> round(step.throughput("B"), 1)
         659.3
         """
-        if size not in self.sizes:
-            raise SizeError(f"nothing here is called {size!r}", hint=suggest(size, [*self.sizes], what="sizes"))
+        check_one_of(f"nothing here is called {size!r}", size, self.sizes, "sizes", error=SizeError)
         return self.sizes[size] / self.lower
 
     def chips_for(self, time: float) -> int:

@@ -26,7 +26,7 @@ from roofline.answers import Answer, attributes, heading, plain_data, plain_tabl
 from roofline.bounds.bound import BOUNDS, UNITS, Bound, OpBound, ResourceUse, with_whole_numbers
 from roofline.bounds.crossing import case_at, first_where, rises, roots_of
 from roofline.bounds.memory import moved_tensors
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, check_one_of, suggest
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
 from roofline.formulas.printers import (
@@ -346,8 +346,7 @@ class Formula(Answer):
         """One of the three bounds, or another column, as one expression."""
         if name in self.forms:
             return self.forms[name]
-        if name not in BOUNDS:
-            raise InputError(f"the formula has no {name!r}", hint=suggest(name, [*BOUNDS, *self.forms], what="forms"))
+        check_one_of(f"the formula has no {name!r}", name, [*BOUNDS, *self.forms], "forms")
         times = list(self.in_letters().values())
         return sympy.Add(*times) if name == "upper" else sympy.Max(*times, evaluate=False) if times[1:] else times[0]
 

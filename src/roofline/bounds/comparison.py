@@ -63,7 +63,7 @@ from roofline.answers import (
 )
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place, unfused_in_words
 from roofline.bounds.cost import BY_FORM
-from roofline.errors import InputError, RooflineError, suggest
+from roofline.errors import InputError, RooflineError, check_one_of, suggest
 from roofline.frozen import NamedTuple, dataclass, once, replace
 from roofline.hardware.figures import told_apart
 from roofline.hardware.machine import Machine
@@ -159,8 +159,7 @@ class SideBySide(Answer):
         """
         if isinstance(which, int):
             return self.answers[which]
-        if which not in self.names:
-            raise InputError(f"no answer {which!r}", hint=suggest(str(which), self.names, what="names"))
+        check_one_of(f"no answer {which!r}", str(which), self.names, "names")
         return self.answers[self.names.index(which)]
 
     @once

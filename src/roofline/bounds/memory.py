@@ -32,7 +32,7 @@ from operator import gt, lt
 from typing import Any
 
 from roofline.answers import Fact, Obstacle, with_formulas
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, check_one_of
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.lazy import np, sympy
 from roofline.ops.contraction import tiled_tensors
@@ -302,9 +302,7 @@ def _with_results(ops: Sequence[Op]) -> list[Op]:
 
 def check_policy(policy: str) -> None:
     """Refuse a byte policy that there is none of."""
-    if policy not in BYTE_POLICIES:
-        hint = suggest(str(policy), BYTE_POLICIES, what="byte policies")
-        raise InputError(f"unknown byte policy {policy!r}", hint=hint)
+    check_one_of(f"unknown byte policy {policy!r}", str(policy), BYTE_POLICIES, "byte policies")
 
 
 #: Roles of what stays after the program: written for good, whoever reads it before.

@@ -44,7 +44,7 @@ from roofline.bounds.crossing import free_symbols, hidden_from, positive_number,
 from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, has_arrays, names_in, refuse_idle, refuse_idle_on_plan
 from roofline.bounds.sharding_plans import RankedPlan
-from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
+from roofline.errors import InputError, RooflineError, SizeError, check_one_of, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field, fields, replace
 from roofline.hardware.machine import SLICE_AXIS, TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import domain_of, links_inside_out
@@ -680,8 +680,7 @@ def _two_dimensions(request: _SplitQuestion) -> Scaling:
 def _sizes(asked: Question, wanted: str | None, names: list[str]) -> dict[str, Any]:
     """The sizes that are given, checked: each stands in the line, and the unknown is not one of them."""
     for name in asked.sizes:
-        if name not in names:
-            raise SizeError(f"size {name} plays no part in this condition", hint=suggest(name, names, what="sizes"))
+        check_one_of(f"size {name} plays no part in this condition", name, names, "sizes", error=SizeError)
         if name == wanted:
             other = next((each for each in reversed(names) if each != wanted), "B")
             hint = f"leave it out, or solve for another, as in {either(f'--for {other}', f'unknown={other!r}')}"
@@ -823,9 +822,8 @@ def _sides(symbolic: Bound, condition: Condition, network: str | None) -> tuple[
     links = [u for u in symbolic.uses if u.quantity == "wire"]
     if network is not None:
         names = list(dict.fromkeys(u.network for u in links))
+        check_one_of(f"nothing is sent over {network!r}", network, names, "links in use")
         links = [u for u in links if u.network == network]
-        if not links:
-            raise InputError(f"nothing is sent over {network!r}", hint=suggest(network, names, what="links in use"))
     return held, [u.time for u in links if not condition.link or u.axis == condition.link]
 
 

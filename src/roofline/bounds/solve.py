@@ -97,7 +97,7 @@ from roofline.bounds.question import (
     refuse_idle_on_plan,
     refuse_known,
 )
-from roofline.errors import InputError, SizeError, UntimedError, quoted, suggest
+from roofline.errors import InputError, SizeError, UntimedError, check_one_of, quoted, suggest
 from roofline.formulas.printers import language_named, latex_solution, number_source
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware import override
@@ -1311,12 +1311,10 @@ def solve_equal(
     a number. A size that stands in one expression alone may be the unknown, or one of both. ``arguments`` are those of
     :func:`roofline.bound`; sizes left out stay symbols. The chip decides neither FLOPs nor bytes.
     """
-    if quantity not in QUANTITIES:
-        raise InputError(f"{quantity!r} is not compared", hint=suggest(quantity, QUANTITIES, what="quantities"))
+    check_one_of(f"{quantity!r} is not compared", quantity, QUANTITIES, "quantities")
     labels = [label for text in (first, second) for label in program(text).labels]
     given = {**(sizes or {}), **{name: arguments.pop(name) for name in list(arguments) if name in labels}}
-    if for_ not in labels:
-        raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, dict.fromkeys(labels), what="sizes"))
+    check_one_of(f"nothing here is called {for_!r}", for_, dict.fromkeys(labels), "sizes", error=SizeError)
     refuse_known(for_, given)
     _refuse_figures(quantity, arguments)
     asked = [_without(question(text, on=on, sizes=given, **arguments), for_) for text in (first, second)]

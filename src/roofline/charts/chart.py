@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 from roofline.charts import drawing, terminal
 from roofline.charts.drawing import THEMES
 from roofline.charts.specification import Specification
-from roofline.errors import InputError, quoted, suggest
+from roofline.errors import InputError, check_one_of, quoted
 from roofline.files import PICTURES, check_place
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
@@ -93,8 +93,7 @@ class Chart(Specification):
 
     def with_theme(self, theme: str) -> Chart:
         """Return the chart in the ``light`` or ``dark`` theme."""
-        if theme not in THEMES:
-            raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
+        check_one_of(f"unknown theme {theme!r}", theme, THEMES, "themes")
         return replace(self, theme=theme)
 
     def save(self, path: str | os.PathLike[str], *, width: int | None = None, scale: float | None = None) -> None:

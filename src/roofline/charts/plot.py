@@ -35,7 +35,7 @@ from roofline.charts.roofs import RoofStroke, machine_roof, stroke_lines
 from roofline.charts.size_charts import EXPECTED, MOST_CURVES, Series, series
 from roofline.charts.specification import Line, Mark, Region
 from roofline.counts import typed_sizes
-from roofline.errors import InputError, SizeError, quoted, suggest
+from roofline.errors import InputError, SizeError, check_one_of, quoted, suggest
 from roofline.estimates.estimator import Estimator, Expectation, ExpectedRoof, expected_roof
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
@@ -108,8 +108,7 @@ def plot(
     …) is as in :func:`roofline.bound`. Intensities are FLOP/B, rates FLOP/s, times seconds. Bad input raises
     :class:`~roofline.errors.InputError`.
     """
-    if theme not in THEMES:
-        raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
+    check_one_of(f"unknown theme {theme!r}", theme, THEMES, "themes")
     given_answers = [each for one in expressions for each in (one if isinstance(one, list | tuple) else [one])]
     if any(isinstance(each, Answer) for each in given_answers):
         hint = "answer.plot(), and of several one.compare(other).plot()"
@@ -216,9 +215,8 @@ class _PlotRequest:
             return
         stated = {name for line in self.lines for name in self.sizes_of(line)}
         used = stated | {name for stands in stated for name in self.needed_by(self.sizes[stands])}
-        extra = next((name for name in self.sizes if name not in used), None)
-        if extra is not None:
-            raise SizeError(f"size {extra} is used by none of the expressions", hint=suggest(extra, used, what="sizes"))
+        for name in self.sizes:
+            check_one_of(f"size {name} is used by none of the expressions", name, used, "sizes", error=SizeError)
 
     def refuse_idle(self, machine: Machine) -> None:
         """Refuse a choice that has no effect on any of the lines."""

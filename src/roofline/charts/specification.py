@@ -32,7 +32,7 @@ from dataclasses import fields, is_dataclass
 from itertools import groupby
 from typing import Any, Literal, Self, TypeVar
 
-from roofline.errors import InputError, suggest
+from roofline.errors import check_one_of
 from roofline.frozen import dataclass, replace
 from roofline.quantity import format_quantity
 from roofline.signatures import check_methods
@@ -396,11 +396,8 @@ class Specification:
 
     def line(self, label: str) -> Line:
         """Find a line by its label."""
-        found = next((line for line in self.lines if line.label == label), None)
-        if found is None:
-            known = [line.label for line in self.lines]
-            raise InputError(f"no line {label!r} in this chart", hint=suggest(label, known, what="lines"))
-        return found
+        check_one_of(f"no line {label!r} in this chart", label, [line.label for line in self.lines], "lines")
+        return next(line for line in self.lines if line.label == label)
 
     def thinned(self, columns: int = COLUMNS) -> Self:
         """The same with as many points of a line as a page can show: in each of so many columns the ends and extremes.

@@ -29,7 +29,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.option_values import one_expression, split_words
 from roofline.cli.output import keep, working
-from roofline.errors import InputError, from_the_source, quoted, suggest
+from roofline.errors import InputError, check_one_of, from_the_source, quoted
 from roofline.hardware import chip
 from roofline.models.config import is_model, load
 
@@ -188,10 +188,8 @@ def command_words(name: str, question: Mapping[str, Any]) -> list[str]:
         raise InputError(f"the options of a question are {quoted(given)}", hint='by name, as in {"on": "h100"}')
     for key, value in given.items():
         option = f"--{_text(key).replace('_', '-')}"
-        found = known.get(option)
-        if found is None:
-            raise InputError(f"{name} has no option {option}", hint=suggest(option, known, what="options"))
-        if found.is_flag:
+        check_one_of(f"{name} has no option {option}", option, known, "options")
+        if known[option].is_flag:
             words += [option] if value else []
             continue
         for each in _listed(value):
@@ -203,8 +201,8 @@ def command_words(name: str, question: Mapping[str, Any]) -> list[str]:
         raise InputError("a quotation mark is not closed", hint="close it, or leave it out") from None
     for word in more:
         option = word.partition("=")[0]
-        if option.startswith("-") and option not in known and not _is_number(option):
-            raise InputError(f"{name} has no option {option}", hint=suggest(option, known, what="options"))
+        if option.startswith("-") and not _is_number(option):
+            check_one_of(f"{name} has no option {option}", option, known, "options")
     return [*words, *more]
 
 
@@ -227,8 +225,7 @@ def _text(value: Any) -> str:
 
 
 def _command(name: str) -> click.Command:
-    if name not in ASKED:
-        raise InputError(f"a page cannot ask {name!r}", hint=suggest(name, ASKED, what="commands"))
+    check_one_of(f"a page cannot ask {name!r}", name, ASKED, "commands")
     found = cli.get_command(click.Context(cli), name)
     assert found is not None
     return found

@@ -19,7 +19,7 @@ from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, options,
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
 from roofline.cli.output import is_drawn, kept_for, show, show_answer, show_explained, show_json, working
 from roofline.counts import parse_size
-from roofline.errors import InputError, SizeError, quoted, suggest
+from roofline.errors import InputError, SizeError, check_one_of, quoted
 from roofline.quantity import whole_number
 from roofline.sections import BLANK, Section, Sentences
 from roofline.sizes import is_number
@@ -203,8 +203,9 @@ def load_program(text: str) -> Any:
     path, name = _named(text)
     module = _module(path)
     if not hasattr(module, name):
-        known = [word for word in vars(module) if not word.startswith("_")]
-        raise InputError(f"{path} has no {name!r}", hint=suggest(name, known, what="names"))
+        check_one_of(
+            f"{path} has no {name!r}", name, [word for word in vars(module) if not word.startswith("_")], "names"
+        )
     return getattr(module, name)
 
 
@@ -391,8 +392,7 @@ def _check_sizes(sizes: dict[str, Any], inputs: Sequence[str]) -> None:
     formulas = [value for value in sizes.values() if isinstance(value, str)]
     named = set(re.findall(r"[A-Za-z_]\w*", " ".join((*(text.partition("[")[2] for text in inputs), *formulas))))
     for name in sizes:
-        if name not in named:
-            raise SizeError(f"no input names the size {name}", hint=suggest(name, sorted(named), what="sizes"))
+        check_one_of(f"no input names the size {name}", name, sorted(named), "sizes", error=SizeError)
 
 
 def _sizes(words: Sequence[str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, check_one_of, suggest
 from roofline.estimates.attention import BEYOND, WORDS
 from roofline.estimates.constants import (
     KERNELS,
@@ -444,8 +444,7 @@ def _check_used(
 def _library(wanted: str, records: Iterable[KernelConstants]) -> str:
     """A library that has constants; another word is an error that lists those there are."""
     known = dict.fromkeys(one.library for one in records)
-    if wanted not in known:
-        raise InputError(f"no constants of {wanted!r}", hint=suggest(wanted, known, what="libraries"))
+    check_one_of(f"no constants of {wanted!r}", wanted, known, "libraries")
     return wanted
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.answers import MADE_TO_HOLD
-from roofline.errors import InputError, quoted, suggest
+from roofline.errors import InputError, check_one_of, quoted, suggest
 from roofline.estimates import attention, contraction, experts, steps, vector_and_collectives
 from roofline.estimates.kernel_model import KernelModel
 from roofline.files import read_toml, toml_value, write_text
@@ -278,8 +278,7 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
         if not isinstance(entry.get(name), str) or not entry[name]:
             raise InputError(f"{where} has no {name}", hint=f'for instance {name} = "…"')
     kernel = entry["kernel"]
-    if kernel not in models:
-        raise InputError(f"{where}: no kernel {kernel!r}", hint=suggest(kernel, models, what="kernels"))
+    check_one_of(f"{where}: no kernel {kernel!r}", kernel, models, "kernels")
     model = models[kernel]
     values = _values(entry.get("values"), model, where)
     other_model = _values(entry["other_model"], model, where) if "other_model" in entry else {}

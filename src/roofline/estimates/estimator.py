@@ -39,7 +39,7 @@ from roofline import dtypes
 from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.question import Question
-from roofline.errors import HardwareError, InputError, suggest
+from roofline.errors import HardwareError, InputError, check_one_of, suggest
 from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path, cache_words
 from roofline.estimates.constants import (
     KERNELS,
@@ -486,11 +486,10 @@ class Estimator:
         self.library = name
         mine = self.records_of(library=name) if self.version or only else ()
         versions, chips = ({getattr(one, kind) for one in mine} - {""} for kind in ("version", "chip"))
-        if self.version and self.version not in versions:
-            hint = suggest(self.version, sorted(versions), what="versions")
-            raise InputError(f"no constants of {name} {self.version!r}", hint=hint)
-        if only and only not in chips:
-            raise InputError(f"no constants of {name} on {only!r}", hint=suggest(only, sorted(chips), what="chips"))
+        if self.version:
+            check_one_of(f"no constants of {name} {self.version!r}", self.version, sorted(versions), "versions")
+        if only:
+            check_one_of(f"no constants of {name} on {only!r}", only, sorted(chips), "chips")
         self.only = only
 
     @property

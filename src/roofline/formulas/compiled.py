@@ -26,7 +26,7 @@ from math import prod
 from threading import local
 from typing import Any
 
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, check_one_of
 from roofline.formulas.column_code import Code, ColumnForms, Printed, column_code
 from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns, column_meant
@@ -109,10 +109,9 @@ class Compiled:
         self, values: Mapping[str, Any], columns: Sequence[str] | None = None, cores: int = 1, *, checked: bool = False
     ) -> Evaluated:
         """Evaluate it for sizes and rates by name; ``checked`` ones are known to be sizes."""
+        known = (*self.sizes, *self.rates)
         for name in values:
-            if name not in self.sizes and name not in self.rates:
-                hint = suggest(name, (*self.sizes, *self.rates), what="sizes and rates")
-                raise SizeError(f"{self.name} has no size {name!r}", hint=hint)
+            check_one_of(f"{self.name} has no size {name!r}", name, known, "sizes and rates", error=SizeError)
         missing = [name for name in self.sizes if name not in values]
         if missing:
             raise SizeError(f"size {missing[0]} has no value", hint=f"give it, as in {missing[0]}=1024")

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from typing import Any
 
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, check_one_of
 from roofline.frozen import Frozen, NamedTuple
 from roofline.lazy import sympy
 from roofline.sizes import TIE
@@ -68,8 +68,7 @@ def language_named(language: str, what: str) -> str:
 
 def text(form: Any, language: str) -> str:
     """Print a closed form, or a number, in one of :data:`LANGUAGES`."""
-    if language not in LANGUAGES:
-        raise InputError(f"no language {language!r}", hint=suggest(str(language), LANGUAGES, what="languages"))
+    check_one_of(f"no language {language!r}", str(language), LANGUAGES, "languages")
     found: str = printer(language).doprint(binary_logarithms(sympy.sympify(form)))
     return found
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from roofline.answers import Answer, chosen_table, with_units
-from roofline.errors import InputError, load_extra, quoted, suggest
+from roofline.errors import InputError, check_one_of, load_extra, quoted, suggest
 from roofline.files import PICTURES, check_place, replaced, write_text
 from roofline.lazy import np
 from roofline.meanings import attribute_meant
@@ -492,10 +492,7 @@ def write_table(table: Columns, path: str) -> None:
 
 def check_table(path: str) -> None:
     """Refuse a file that no table can be written to, as CSV, JSON, npz, parquet, text or a picture."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in (*_WRITERS, *PICTURED):
-        endings = suggest(suffix, [*_WRITERS, *PICTURED], what="endings")
-        raise InputError(f"cannot write a table to {path!r}", hint=endings)
+    check_one_of(f"cannot write a table to {path!r}", Path(path).suffix.lower(), [*_WRITERS, *PICTURED], "endings")
     check_place(path)
 
 

@@ -51,7 +51,7 @@ from contextlib import suppress
 from typing import Any
 
 from roofline import dtypes, quantity
-from roofline.errors import HardwareError, QuantityError, suggest
+from roofline.errors import HardwareError, QuantityError, check_one_of, suggest
 from roofline.frozen import Frozen, replace
 from roofline.hardware.catalog import has_name, is_chip
 from roofline.hardware.machine import (
@@ -188,8 +188,7 @@ def _is_capacity(value: Any) -> bool:
 
 
 def _known_part(head: str, part: str, parts: Mapping[str, str]) -> str:
-    if part not in parts:
-        raise HardwareError(f"{head} has no figure {part!r}", hint=suggest(part, parts, what=f"figures of {head}"))
+    check_one_of(f"{head} has no figure {part!r}", part, parts, f"figures of {head}", error=HardwareError)
     return part
 
 

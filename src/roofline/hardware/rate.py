@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import DTypeError, HardwareError, suggest
+from roofline.errors import DTypeError, HardwareError, check_one_of, suggest
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
 from roofline.lazy import np
@@ -447,8 +447,7 @@ def level(machine: Machine, name: str) -> Memory:
     """
     found = find_level(machine, name)
     if found is None:
-        names = [memory.name for memory in machine.memories]
-        hint = suggest(name, names, what="its levels")
+        hint = suggest(name, [memory.name for memory in machine.memories], what="its levels")
         raise HardwareError(f"{machine.name} has no memory level {name!r}", hint=hint)
     return found
 
@@ -522,8 +521,7 @@ def with_choices(
 def _known_unit(machine: Machine, name: str) -> str:
     wanted = name.lower()
     names = unit_words(machine.units)
-    if wanted not in names:
-        raise HardwareError(f"{machine.name} has no unit {name!r}", hint=suggest(wanted, names, what="its units"))
+    check_one_of(f"{machine.name} has no unit {name!r}", wanted, names, "its units", error=HardwareError)
     return wanted
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, MissingExtraError, load_extra, quoted, suggest
+from roofline.errors import InputError, MissingExtraError, check_one_of, load_extra, quoted
 from roofline.frozen import dataclass
 from roofline.lazy import np
 from roofline.measurement.library import thread_setter
@@ -104,8 +104,7 @@ BACKENDS: Mapping[str, Callable[[], Library]] = {"torch": torch_library, "numpy"
 def any_library(backend: str | None = None) -> Library:
     """Use the library of a name: ``torch`` or ``numpy``; without one PyTorch where it is installed, else NumPy."""
     if backend is not None:
-        if backend not in BACKENDS:
-            raise InputError(f"no backend {quoted(backend)}", hint=suggest(backend, BACKENDS, what="backends"))
+        check_one_of(f"no backend {quoted(backend)}", backend, BACKENDS, "backends")
         return BACKENDS[backend]()
     try:
         return torch_library()

@@ -27,7 +27,7 @@ from roofline.bounds.bound import BOUNDS, Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 from roofline.counts import FROM_ZERO
-from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
+from roofline.errors import InputError, RooflineError, SizeError, check_one_of, quoted
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.tables import Columns
 from roofline.frozen import Frozen, dataclass, replace
@@ -603,9 +603,8 @@ def serve_table(
     ``incomplete`` counts it.
     """
     check_phase(phase)
-    unknown = [name for name in columns if name not in COLUMNS]
-    if unknown:
-        raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
+    for name in columns:
+        check_one_of(f"no column {name!r}", name, COLUMNS, "columns")
     given = {"batch": batch, **{name: options.pop(name) for name in PHASES[phase].sizes if name in options}}
     varying = {name: np.asarray(value) for name, value in given.items() if is_several(value)}
     if not varying:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from roofline.errors import InputError, quoted, suggest
+from roofline.errors import InputError, check_one_of, quoted
 from roofline.files import MOST_LAYERS, read_toml
 
 
@@ -156,9 +156,7 @@ class Fields:
     def choice(self, field: str, known: Iterable[str], default: str | None = None) -> str:
         """One of a few words."""
         value, words = self.get(field, default), list(known)
-        if value not in words:
-            wrong = f"{field} of {self.name} is {quoted(value)}"
-            raise InputError(wrong, hint=suggest(str(value), words, what=f"known for {field}"))
+        check_one_of(f"{field} of {self.name} is {quoted(value)}", str(value), words, f"known for {field}")
         return str(value)
 
     def refuse_other(self, **usual: Any) -> None:

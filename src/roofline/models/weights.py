@@ -31,7 +31,7 @@ from math import prod
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, quoted, suggest
+from roofline.errors import InputError, check_one_of, quoted, suggest
 from roofline.files import MOST_LAYERS, MOST_PATTERNS, checked_expression
 from roofline.frozen import Frozen, NamedTuple, Same, dataclass, field, replace
 from roofline.sizes import Size, ceil_div
@@ -411,9 +411,7 @@ def _modelopt(section: Section) -> Quantisation:
 
 def _algorithm(name: str, section: Section) -> Storage:
     """The format of an algorithm; of integers in groups the section may say how many weights share a scale."""
-    if name.upper() not in _ALGORITHMS:
-        wrong = f"quant_algo {quoted(name)} is not understood"
-        raise InputError(wrong, hint=suggest(name, _ALGORITHMS, what="algorithms"))
+    check_one_of(f"quant_algo {quoted(name)} is not understood", name.upper(), _ALGORITHMS, "algorithms")
     found, group = _ALGORITHMS[name.upper()], section.get("group_size")
     return replace(found, block=(1, group)) if found.dtype == "int4" and group else found
 

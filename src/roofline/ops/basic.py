@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import DTypeError, InputError, SizeError, suggest
+from roofline.errors import DTypeError, InputError, SizeError, check_one_of
 from roofline.frozen import replace
 from roofline.notation.structure import Step
 from roofline.ops.rules import Context, register, show_size
@@ -126,8 +126,7 @@ def raw(
     Traceback (most recent call last):
     roofline.errors.InputError: an intensity stands alone; give intensity=, or flops= and bytes=
     """
-    if unit not in _UNITS:
-        raise InputError(f"unknown unit {unit!r}", hint=suggest(unit, _UNITS, what="units"))
+    check_one_of(f"unknown unit {unit!r}", unit, _UNITS, "units")
     if intensity is not None:
         if flops is not None or bytes is not None:
             hint = f"give {spelled('intensity')}, or {spelled('flops')} and {spelled('bytes')}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from roofline.errors import InputError, suggest
+from roofline.errors import check_one_of
 from roofline.frozen import NamedTuple
 from roofline.ops.basic import written_elements
 from roofline.ops.contraction import real_flops
@@ -152,7 +152,5 @@ def count(ops: Iterable[Op], convention: str = "flops") -> Size:
 
 def count_operation(op: Op, convention: str = "flops") -> Size:
     """Count one operation with its repeats under a convention."""
-    if convention not in CONVENTIONS:
-        hint = suggest(convention, CONVENTIONS, what="counting conventions")
-        raise InputError(f"unknown counting convention {convention!r}", hint=hint)
+    check_one_of(f"unknown counting convention {convention!r}", convention, CONVENTIONS, "counting conventions")
     return CONVENTIONS[convention].count(op) * op.repeat

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline import dtypes
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, check_one_of
 from roofline.frozen import NamedTuple
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
@@ -178,9 +178,7 @@ def known_function(function: str, reads: Sequence[Tensor]) -> str:
     Traceback (most recent call last):
     roofline.errors.InputError: unknown elementwise function 'gelo'; did you mean 'gelu'?
     """
-    if function not in PER_ELEMENT:
-        hint = suggest(function, PER_ELEMENT, what="elementwise functions")
-        raise InputError(f"unknown elementwise function {function!r}", hint=hint)
+    check_one_of(f"unknown elementwise function {function!r}", function, PER_ELEMENT, "elementwise functions")
     if _is_complex(reads) and function not in COMPLEX:
         raise InputError(f"{function} of complex numbers has no cost rule", hint="cast to a real format first")
     return function

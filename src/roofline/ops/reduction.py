@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from roofline import dtypes
-from roofline.errors import InputError, suggest
+from roofline.errors import check_one_of
 from roofline.frozen import NamedTuple, replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
@@ -264,8 +264,7 @@ def norm(
     Traceback (most recent call last):
     roofline.errors.InputError: unknown norm 'rmsnorm'; did you mean 'rms_norm'?
     """
-    if function not in COSTS:
-        raise InputError(f"unknown norm {function!r}", hint=suggest(function, COSTS, what="norms"))
+    check_one_of(f"unknown norm {function!r}", function, COSTS, "norms")
     cost = COSTS[function]
     stored = function == "batch_norm"
     flops = elements * (cost.element + added + (0 if stored else affine)) + cost.group * rows

@@ -28,7 +28,7 @@ from roofline.answers import (
 from roofline.bounds.api import On
 from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, check_one_of
 from roofline.estimates.served import refuse_unmeasured
 from roofline.frozen import dataclass, field, kept, once, replace
 from roofline.grids.runs import Cluster, done_blocks
@@ -1025,9 +1025,8 @@ def _check(
     draft: Sequence[int],
 ) -> None:  # fmt: skip
     """Refuse what no plan can be made of."""
-    unknown = [name for name in formats if name not in FORMATS]
-    if unknown:
-        raise InputError(f"no format {unknown[0]!r} of a plan", hint=suggest(unknown[0], FORMATS, what="formats"))
+    for name in formats:
+        check_one_of(f"no format {name!r} of a plan", name, FORMATS, "formats")
     if objective not in OBJECTIVES:
         raise InputError(f"no objective {objective!r}", hint=f"one of {', '.join(OBJECTIVES)}")
     if not count or min(count) < 1:

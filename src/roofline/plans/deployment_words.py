@@ -41,7 +41,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, check_one_of
 from roofline.files import read_toml
 from roofline.frozen import dataclass, field, replace
 from roofline.plans.question import PlanQuestion
@@ -112,9 +112,8 @@ class DeploymentWords:
             else:
                 formats.append(word)
         named = " ".join(formats)
-        if named and named not in FORMATS:
-            raise InputError(f"{named!r} in {text!r} is not understood", hint=suggest(named, FORMATS, what="formats"))
         if named:
+            check_one_of(f"{named!r} in {text!r} is not understood", named, FORMATS, "formats")
             found.setdefault("draft", 0)
         layout = Replica(name, named, **ways)
         if chips and chips % layout.chips:

@@ -34,9 +34,9 @@ from roofline.errors import (
     RooflineError,
     SizeError,
     a_or_an,
+    check_one_of,
     did_you_mean,
     load_extra,
-    suggest,
 )
 from roofline.frozen import NamedTuple
 from roofline.hardware.machine import Machine
@@ -133,8 +133,7 @@ def _check_options(options: Mapping[str, Any], known: Collection[str]) -> None:
 
 def front_end(name: str) -> Any:
     """Load a front end's module, or say which extra brings its library."""
-    if name not in FRONT_ENDS:
-        raise InputError(f"unknown front end {name!r}", hint=suggest(name, FRONT_ENDS, what="front ends"))
+    check_one_of(f"unknown front end {name!r}", name, FRONT_ENDS, "front ends")
     found = FRONT_ENDS[name]
     load_extra(found.library, found.extra)
     return import_module(found.module)

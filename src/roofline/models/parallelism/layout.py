@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, LayoutError, SizeError, suggest
+from roofline.errors import InputError, LayoutError, SizeError, check_one_of
 from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
@@ -260,8 +260,8 @@ a divisor of 8: 1, 2, 4, 8
             ("way with shared experts", self.shared, SHARED),
             ("balance of stages", self.balance, BALANCES),
         ):
-            if value and value not in known:
-                raise InputError(f"unknown {name} {value!r}", hint=suggest(value, known, what="ways"))
+            if value:
+                check_one_of(f"unknown {name} {value!r}", value, known, "ways")
         for dtype in (self.dispatch, self.combine):
             if dtype is not None:
                 dtypes.get(dtype)

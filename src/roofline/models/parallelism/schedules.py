@@ -39,7 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, check_one_of
 from roofline.frozen import dataclass
 from roofline.lazy import sympy
 from roofline.sizes import Size, exact_div, floor_div, is_array, is_symbol, maximum, minimum, round_up
@@ -221,8 +221,7 @@ SCHEDULES: Mapping[str, Schedule] = {
 
 def schedule(name: str) -> Schedule:
     """Find a schedule by name."""
-    if name not in SCHEDULES:
-        raise InputError(f"no pipeline schedule {name!r}", hint=suggest(name, SCHEDULES, what="schedules"))
+    check_one_of(f"no pipeline schedule {name!r}", name, SCHEDULES, "schedules")
     return SCHEDULES[name]
 
 

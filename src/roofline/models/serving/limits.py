@@ -46,7 +46,7 @@ from roofline.bounds.crossing import first_where
 from roofline.bounds.memory import Tile, check_policy
 from roofline.bounds.question import refuse_known
 from roofline.bounds.solve import TimeSolution, Unknown, by_rates, by_whole_numbers, figure_of, named_rates, use_of
-from roofline.errors import InputError, RooflineError, suggest
+from roofline.errors import InputError, RooflineError, check_one_of
 from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
@@ -197,8 +197,7 @@ def network_limit(
     passed over: they pad, and the network's share of their steps does not grow with each. ``options`` are those of
     :func:`roofline.models.serve_bound`.
     """
-    if kind not in KINDS:
-        raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
+    check_one_of(f"no limit of {kind!r}", kind, KINDS, "kinds")
     if kind in options:
         raise InputError(f"{kind}= is what is solved for", hint="leave it out")
     model, machine = asked_model(model, options, {kind: 2}), chip(machine)
@@ -299,8 +298,7 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
         return found if found.answer is None else replace(found, assumptions=found.answer.assumptions)
     names = named_rates(machine)
     for_ = next((name for name in (for_, for_.lower(), LEVEL_SYNONYMS.get(for_.lower())) if name in names), for_)
-    if for_ not in names:
-        raise InputError(f"nothing here is called {for_!r}", hint=suggest(for_, [*SIZES, *names], what="unknowns"))
+    check_one_of(f"nothing here is called {for_!r}", for_, [*SIZES, *names], "unknowns")
     use = use_of(here, for_, machine)
     unit, now = "FLOP/s" if use.quantity == "flops" else "B/s", float(use.rate.value)
     unknown = Unknown(asked, for_, here, {}, unit, figure_of(use), now)

@@ -34,7 +34,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.bounds.memory import Footprint
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, check_one_of
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.lazy import np
@@ -265,8 +265,7 @@ PHASES = {
 def check_phase(phase: str, *more: str) -> None:
     """Refuse a kind of step that is none of serving's, nor of ``more``."""
     known = (*PHASES, *more)
-    if phase not in known:
-        raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), known, what="phases"))
+    check_one_of(f"no phase {phase!r}", str(phase), known, "phases")
 
 
 def check_sizes_of(phase: str, options: Iterable[str]) -> None:

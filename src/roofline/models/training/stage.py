@@ -33,7 +33,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, check_one_of
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.collectives import Algorithm, collective_operation, send_to_both_sides
@@ -81,8 +81,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 
 def optimizer_named(name: str) -> Optimizer:
     """Find an optimizer by name."""
-    if name not in OPTIMIZERS:
-        raise InputError(f"no optimizer {name!r}", hint=suggest(name, OPTIMIZERS, what="optimizers"))
+    check_one_of(f"no optimizer {name!r}", name, OPTIMIZERS, "optimizers")
     return OPTIMIZERS[name]
 
 

@@ -37,7 +37,7 @@ from itertools import permutations, takewhile
 from itertools import product as product_of
 from typing import Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, check_one_of
 from roofline.frozen import NamedTuple, dataclass, fields, replace
 from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import rate, rates
@@ -125,9 +125,8 @@ class Chooser:
         if wanted is None:
             return None
         if not isinstance(wanted, str):
-            unknown = next((name for name in wanted if name not in KINDS), None)
-            if unknown is not None:
-                raise InputError(f"unknown collective {unknown!r}", hint=suggest(unknown, KINDS, what="collectives"))
+            for name in wanted:
+                check_one_of(f"unknown collective {name!r}", name, KINDS, "collectives")
             return wanted.get(kind)
         found = find_algorithm(wanted)
         return wanted if found is None or kind in found.kinds else None

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, check_one_of, suggest
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import HOPS, rate
@@ -355,8 +355,7 @@ def _reducing(call: CollectiveCall) -> str:
 def _call(
     kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = "", machine: Machine | None = None
 ) -> CollectiveCall:
-    if kind not in KINDS:
-        raise InputError(f"unknown collective {kind!r}", hint=suggest(kind, KINDS, what="collectives"))
+    check_one_of(f"unknown collective {kind!r}", kind, KINDS, "collectives")
     chips = product(axis.size for axis in axes)
     groups = registry.link_groups(axes)
     sums = kind in registry.SUMMING

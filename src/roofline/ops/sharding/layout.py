@@ -61,7 +61,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import SizeError, check_one_of
 from roofline.frozen import NamedTuple, dataclass
 from roofline.lazy import np
 from roofline.notation.scope import show_axes
@@ -219,9 +219,7 @@ def check_uneven(uneven: str) -> str:
     Traceback (most recent call last):
     roofline.errors.InputError: sizes that do not divide cannot be treated as 'drop'; choices are: error, pad
     """
-    if uneven not in UNEVEN:
-        hint = suggest(uneven, UNEVEN, what="choices")
-        raise InputError(f"sizes that do not divide cannot be treated as {uneven!r}", hint=hint)
+    check_one_of(f"sizes that do not divide cannot be treated as {uneven!r}", uneven, UNEVEN, "choices")
     return uneven
 
 

@@ -28,7 +28,7 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper, numpy_helper
 
 from roofline import dtypes
-from roofline.errors import InputError, NotationError, SizeError, quoted, suggest
+from roofline.errors import InputError, NotationError, SizeError, check_one_of, quoted
 from roofline.files import read_bytes
 from roofline.frozen import NamedTuple
 from roofline.lazy import sympy
@@ -313,10 +313,10 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
     held = {item.name for item in model.graph.initializer}
     inputs = [item for item in model.graph.input if item.name not in held]
     used = _fill(inputs, batch, sizes)
-    unused = [name for name in sizes if name not in used]
-    if unused:
-        hint = suggest(unused[0], [*filter(None, used)], what="sizes of the inputs")
-        raise SizeError(f"no input has a size {unused[0]!r}", hint=hint)
+    for name in sizes:
+        check_one_of(
+            f"no input has a size {name!r}", name, [*filter(None, used)], "sizes of the inputs", error=SizeError
+        )
     if batch is not None and "" not in used:
         first = ", ".join(f"{item.name}[{', '.join(_word(dim) for dim in _dims(item))}]" for item in inputs)
         raise SizeError(f"no input's first size is free to be the batch: {first}", hint="leave the batch out")

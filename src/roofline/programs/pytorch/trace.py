@@ -33,7 +33,7 @@ from unittest import mock
 import torch
 from torch._functorch import eager_transforms
 
-from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
+from roofline.errors import InputError, RooflineError, a_or_an, check_one_of, quoted
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.programs.api import call_hint, failing_line, first_line, is_call, own_error
 from roofline.programs.pytorch import standins
@@ -250,8 +250,7 @@ def _differentiable(result: Any) -> list[Any]:
 
 def _optimizer(chosen: Any, parameters: list[Any]) -> Any:
     if isinstance(chosen, str):
-        if chosen.lower() not in OPTIMIZERS:
-            raise InputError(f"unknown optimizer {chosen!r}", hint=suggest(chosen, OPTIMIZERS, what="optimizers"))
+        check_one_of(f"unknown optimizer {chosen!r}", chosen.lower(), OPTIMIZERS, "optimizers")
         chosen = OPTIMIZERS[chosen.lower()]
     if not parameters:
         raise InputError("there are no parameters to optimise", hint="trace a module that has some")
