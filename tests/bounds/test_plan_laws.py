@@ -299,6 +299,7 @@ def one_and_two_dimensions(D: int, F: int, N: int, X: int) -> list[float]:
     return [sum(time for name, time in answer.times.items() if name in answer.wire) for answer in answers]
 
 
+@pytest.mark.long
 def test_two_dimensions_send_less_from_four_times_the_ratio_of_widths_on() -> None:
     found = scaling("2d", on="v5p", D=8192, F=16384)
     assert (str(found.form), found.value) == ("4*F/D", 8)

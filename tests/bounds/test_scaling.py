@@ -282,6 +282,7 @@ def test_a_token_goes_to_a_node_once() -> None:
     assert scaling("ep", on="h100:4", k=8).value == pytest.approx(scaling("ep", on="h100:4").value / 2)
 
 
+@pytest.mark.long
 def test_two_dimensions_over_any_axes() -> None:
     """T = 4·B·D/(X·W·M_Y) + 4·B·F/(Y·W·M_X): the X where both are alike, the N from which it is less than in one."""
     for along_x, along_y in some([(1, 1), (1, 2), (2, 1)], 3, 1):

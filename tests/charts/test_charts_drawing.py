@@ -259,6 +259,7 @@ def test_a_backend_of_the_environment_that_there_is_not_is_said():
     assert ended.stderr.endswith("; unset MPLBACKEND, or set it to agg\n")
 
 
+@pytest.mark.long
 def test_a_png_has_the_pixels_asked_for(tmp_path):
     import struct
 
@@ -268,6 +269,7 @@ def test_a_png_has_the_pixels_asked_for(tmp_path):
         assert struct.unpack(">II", path.read_bytes()[16:24]) == (600 * scale, 400 * scale)
 
 
+@pytest.mark.long
 def test_dark_differs_from_light(tmp_path):
     chart = exercise_3()
     assert THEMES["dark"].background in chart.with_theme("dark")._repr_svg_()
@@ -359,6 +361,7 @@ def test_whatever_a_title_holds_stays_in_the_picture_and_is_xml(said):
         chart.with_title("\udc80")
 
 
+@pytest.mark.long
 def test_many_chips_are_counted_and_their_picture_is_higher():
     chart = plot("bf16[512, 8192] @ bf16[8192, 8192]", on=["h100", "a100", "v5e", "v5p", "mi300x", "l4", "t4"])
     assert chart.title == "Roofline of 7 chips"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_geometry import crosses, crosses_line, overlap
@@ -77,6 +78,7 @@ def test_segments_in_arrays_cross_as_one_by_one(several, line):
     assert Segments(several).cross(line).tolist() == [crosses_line(segment, line) for segment in several]
 
 
+@pytest.mark.long
 def test_labels_of_sixty_points_that_coincide_take_few_comparisons(monkeypatch):
     calls = []
     compare = Boxes.overlap

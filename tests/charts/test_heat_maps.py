@@ -184,6 +184,7 @@ def test_an_option_whose_columns_a_picture_does_not_draw_is_refused(
     assert main([*steps, "--context", "64:72", "--price", "2"]) == 0
 
 
+@pytest.mark.long
 def test_the_command_draws_one(tmp_path: Path) -> None:
     path = tmp_path / "map.svg"
     assert main(["sweep", LINE, "--on", "h100", "B=1:8", "D=1024:8192:*2", "F=D", "-o", str(path)]) == 0

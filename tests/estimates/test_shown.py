@@ -178,6 +178,7 @@ def test_a_bound_that_is_estimated_keeps_its_bound() -> None:
     assert estimated(plain).lower == plain.lower
 
 
+@pytest.mark.long
 def test_the_table_of_errors_says_how_its_own_rows_were_measured() -> None:
     halves = "one random half of the measured kernels"
     assert halves in _table("h100")

@@ -222,6 +222,7 @@ def test_whole_bytes_are_no_stair_where_there_are_many(weights: str) -> None:
     assert padded.steps(wide=True) == ("D", "F")
 
 
+@pytest.mark.long
 def test_each_row_takes_the_faster_way_of_latent_attention() -> None:
     where = {"on": "h200:8", "tensor": 8}
     step = step_function("deepseek-v3", "prefill", **where, past=100)

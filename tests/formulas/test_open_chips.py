@@ -218,6 +218,7 @@ def test_flips_name_the_most_chips_on_which_a_step_stays_compute_bound():
     assert flip.value - 8 < float(flip.form.subs(values)) <= flip.value
 
 
+@pytest.mark.long
 def test_chips_of_one_batch_are_more_by_a_whole_step_than_behind_a_backward_pass():
     """Each of the answers to one question says how the other counts: 6 FLOPs of a weight and token, or 4 of them."""
     layers = roofline.scaling("dp", on="h100:1024", B=4_000_000)

@@ -630,6 +630,7 @@ def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:
         assert "chips" not in sweep_steps("qwen3-32b", on=on, tensor=tensor, **sizes)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("by_closed_form")
 def test_a_prompt_of_fewer_sequences_than_stages_has_figures_too() -> None:
     """It goes over the stages in chunks, which the closed form of whole sequences does not hold for."""
@@ -721,6 +722,7 @@ def test_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest.MonkeyPatch) ->
         sweep_steps("qwen3-0.6b", "prefill", **asked)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("by_closed_form")
 def test_a_row_over_stages_has_the_figures_of_the_slowest_one() -> None:
     """The first stage has the most layers, in some rows another takes longest: its figures count, in programs too."""
@@ -768,7 +770,6 @@ def test_a_row_of_training_over_stages_has_the_figures_of_the_slowest_one() -> N
     assert [found[name][0] for name in columns] == pytest.approx(each, rel=1e-9)
 
 
-@pytest.mark.long
 def test_entries_of_an_array_may_differ_in_their_slowest_stage() -> None:
     asked: dict[str, Any] = {"on": "h100:16", "tensor": 4, "pipeline": 4, "past": 100}
     prompts = [7, 30000]

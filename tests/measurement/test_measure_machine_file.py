@@ -195,6 +195,7 @@ def test_figures_that_nothing_confirms_make_a_machine_contended():
     assert re.match(r"contended: \d+% of the figures rest on one round that no other came near", many.warnings()[0])
 
 
+@pytest.mark.long
 def test_a_figure_in_doubt_is_marked(capsys):
     def shown(measured):
         Console(width=140).print(measured)

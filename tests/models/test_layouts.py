@@ -223,6 +223,7 @@ def test_a_layout_that_a_machine_lacks_says_how_each_has_its_own(words: str, sai
     assert capsys.readouterr().err.endswith(f"{said}\n")
 
 
+@pytest.mark.long
 def test_copies_that_wait_are_said(capsys: Capture) -> None:
     words = ("llm", "gpt-oss-120b", "--context", "8k", "--on")
     split = as_json(capsys, *words, "h200:8", "--tensor", "8")["time_per_token"]

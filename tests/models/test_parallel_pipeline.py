@@ -251,6 +251,7 @@ def test_arrays_whose_entries_take_either_way_of_latent_attention() -> None:
         assert many.lower[row, column] == pytest.approx(one.lower, rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_table_over_stages_is_single_answers() -> None:
     where: dict[str, Any] = {"on": "h100:4", "pipeline": 4}
     batches = some([1, 2, 100], 2)

@@ -421,6 +421,7 @@ def test_a_word_for_inputs_names_the_argument() -> None:
         roofline.trace(lambda x: x, input="bf16[8, 8]", on="h100")
 
 
+@pytest.mark.long
 def test_titles_say_whose_configuration_stands_under_the_name_of_another_release() -> None:
     found = {name: load(name).checkpoint for name in names()}
     other = {name: checkpoint for name, checkpoint in found.items() if checkpoint}

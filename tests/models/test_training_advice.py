@@ -374,6 +374,7 @@ def test_what_training_holds_on_several_machines_says_what_to_ask(capsys: pytest
     assert "memory" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:
     asked = {"on": "h100:64", "batch_tokens": 4 * 10**6, "sequence": 8192, "checkpoint": "none"}
     first = next(line for line in drawn(train("llama-3-8b", **asked), 200).splitlines() if "DOES NOT FIT" in line)
@@ -414,6 +415,7 @@ def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
     assert train("llama-3-70b", **asked).fits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "asked", "first"),
     some(
@@ -446,6 +448,7 @@ def test_states_that_no_layout_of_the_chips_holds_are_said() -> None:
     )
 
 
+@pytest.mark.long
 def test_of_changes_that_take_as_long_by_a_stated_mfu_the_lower_floor_comes_first() -> None:
     found = train("llama-3-8b", on="h100:64", batch_tokens=4 * 10**6, sequence=8192, mfu=0.4)
     first, *others = [line for line in found.advise() if line.fits and "batch_tokens" not in line.arguments]
@@ -568,6 +571,7 @@ def test_changes_of_a_step_that_fits_in_no_microbatches_take_as_many_as_fit() ->
         assert (fresh.fits, fresh.lower) == (True, pytest.approx(lines[change].time_after, rel=1e-12))
 
 
+@pytest.mark.long
 def test_advice_under_which_no_chips_share_a_copy_leaves_the_stage_of_zero_out() -> None:
     asked: dict[str, Any] = {"on": "h100:16", "zero": 0, "sequence": 2048, "batch_tokens": 8192}
     line = next(each for each in train("gemma-2-9b", **asked).advise() if each.change == "tensor 16")
@@ -575,6 +579,7 @@ def test_advice_under_which_no_chips_share_a_copy_leaves_the_stage_of_zero_out()
     assert train("gemma-2-9b", **{**asked, **line.arguments}).lower == line.time_after
 
 
+@pytest.mark.long
 def test_without_a_pipeline_a_step_takes_as_many_microbatches_as_fit() -> None:
     asked: dict[str, Any] = {"on": "h100:16", "batch_tokens": 2**20}
     found = roofline.train("llama-3-8b", pipeline=2, **asked)

@@ -266,6 +266,7 @@ def test_lists_of_batches_over_stages_are_taken_by_every_byte_policy(policy: str
     assert many.op_by_op.tolist() == pytest.approx(alone, rel=1e-12)
 
 
+@pytest.mark.long
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     words = "train llama-3-70b --on h100:256 --batch-tokens 4e6 --tensor 8 --pipeline 4 --zero 1 --tokens 15e12"
     assert main(words.split()) == 0
@@ -346,6 +347,7 @@ def test_a_pipeline_has_a_table_of_stages_and_an_error_names_every_table() -> No
         train("llama-3-8b", on="h100:8", batch_tokens=2**19).to_pandas("stages")
 
 
+@pytest.mark.long
 def test_a_change_that_costs_nothing_stands_before_other_chips_and_once() -> None:
     found = train("llama-3-70b", **SPLIT, microbatches=32)
     assert found.fitting() == "64 microbatches, in 8.32 s a step; b200 chips, in 3.99 s a step; or 128 such chips"

@@ -457,6 +457,7 @@ def test_an_expected_plan_takes_longer_than_its_floor_and_says_by_how_much() -> 
     assert floor.floor_only(floor.best) == ()
 
 
+@pytest.mark.long
 def test_an_expected_plan_of_a_model_that_was_not_measured_has_the_interval_of_its_steps() -> None:
     asked = {**EIGHT, "on": "b200", "count": 1, "rate": "4/s", "formats": ["fp8"], "price": None}
     found = plan("llama-3-8b", **asked, estimate="vllm").best
@@ -516,6 +517,7 @@ def test_a_load_that_misses_the_time_to_first_token_is_seen_to_miss_it() -> None
     assert list(kept.y) == sorted(kept.y)
 
 
+@pytest.mark.long
 def test_a_limit_at_the_median_is_held_against_the_median_alone() -> None:
     asked = {"on": "h100", "count": [8], "rate": 7, "prompt": 4000, "output": 200, "formats": "bf16", "percentile": 50}
     found = plan("llama-3-70b", **asked, ttft="80 ms", e2e="2 s").best

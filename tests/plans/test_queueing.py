@@ -210,10 +210,11 @@ def test_a_chain_that_stops_is_as_simulated() -> None:
     assert mean_in_flight(chain) + chain.mean_waiting == pytest.approx(float(found @ np.arange(400)), rel=0.05)
 
 
+@pytest.mark.long
 def test_a_chain_of_groups_of_two_hundred_waits_for_all_of_them() -> None:
     leaving = np.minimum(np.arange(1, 13), 9) / 6.0
     chain = BirthDeathChain.stopped(0.4, leaving, 0.5, burst=200.0)
-    found = stopping_chain(0.4, leaving, 0.5, 500_000.0 if LONG else 100_000.0, 3, burst=200.0)
+    found = stopping_chain(0.4, leaving, 0.5, 500_000.0 if LONG else 200_000.0, 3, burst=200.0)
     assert mean_in_flight(chain) + chain.mean_waiting == pytest.approx(float(found @ np.arange(len(found))), rel=0.1)
 
 

@@ -291,6 +291,7 @@ def test_of_values_under_a_mask_those_that_it_lets_through_are_read(program, row
         assert 0 <= moved - elements * (4 if dtype == "fp32" else 2) <= masks
 
 
+@pytest.mark.long
 def test_a_mask_that_is_repeated_for_many_heads_is_looked_at_once():
     def program(q, k, v):
         mask = jnp.arange(4096)[:, None] >= jnp.arange(4096)

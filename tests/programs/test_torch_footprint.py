@@ -82,6 +82,7 @@ def test_a_decode_step_holds_weights_and_cache():
     assert found.parts["activation"] < 2**20
 
 
+@pytest.mark.long
 def test_with_an_open_batch():
     model, B = networks.on_shapes(networks.vgg16), symbol("B")
     found = footprint(trace(model, "fp32[B, 3, 224, 224]").ops).total
