@@ -94,8 +94,9 @@ def pool_backward(
         FLOPs = results − apart                adds: none where windows lie side by side
               + elements − apart               is_search: finds the largest of each window again
 
-    Of ``results`` those count whose windows meet an element. A window adds its gradient to what those before left where it shares an element with them, else it writes it. Sums
-    transposed so take as many adds as the sums, less the elements and more the results (Tellegen's principle).
+    Of ``results`` those count whose windows meet an element. A window adds its gradient to what those before left where
+    it shares an element with them, else it writes it. Sums transposed so take as many adds as the sums, less the
+    elements and more the results (Tellegen's principle).
     """
     met, meeting, apart = _met_and_apart(elements, results, window, places, apart)
     flops = maximum(0, meeting - apart) + (met - apart if is_search else 0)
