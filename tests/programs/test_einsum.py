@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import pytest
 import torch
 from onnx import TensorProto, helper
@@ -75,6 +76,8 @@ def test_a_file_leaves_the_order_of_a_product_of_three_open():
     for equation, order in (("ij,jk,kl->il", (0, 1, 2)), ("jk,ij,kl->il", (1, 0, 2)), ("kl,ij,jk->il", (2, 0, 1))):
         found = trace(_file(equation, [chain[at] for at in order]), frontend="onnx")
         assert found.macs() == least  # left to right the first has 64·8·64 + 64·64·2
+    six = trace(_file("ij,jk,kl,lm,mn,no->io", [(n, 2 if n == 9 else 9) for n in (9, 2) * 3]), frontend="onnx")
+    assert six.macs() == 2 * (2 * 9 * 2) + 2 * 2 * 2 + 9 * 2 * 2 + 9 * 2 * 9  # what is nine long is summed first
 
 
 def test_a_complex_product_is_four_real_multiply_adds():
@@ -91,3 +94,19 @@ def test_the_order_of_pairs_is_that_of_the_fewest_flops_where_sizes_are_open_too
     for amount in (lambda program: program.flops("all"), lambda program: program.bytes()):
         assert amount(opened).subs({symbol("T"): 7}) == amount(closed)
     assert closed.flops("all") == 7 * (2 * 8 + 2 * 2 * 8 * 6)
+
+
+def test_jax_says_that_it_keeps_one_order_at_open_sizes():
+    chain = "fp32[I, J]", "fp32[J, K]", "fp32[K, L]"
+    said = [
+        trace(lambda *x, equation=equation: jnp.einsum(equation, *x), *chain[:many], frontend="jax").assumptions
+        for equation, many in (("ij,jk,kl->il", 3), ("ij,jk->ik", 2))
+    ]
+    assert [len(lines) for lines in said] == [1, 0]
+    assert "JAX multiplies the operands of an einsum in one order at all sizes" in said[0][0]
+
+
+@pytest.mark.parametrize(("product", "said"), [(lambda x: x @ x.T, True), (lambda x: x[1:] @ x[:-1].T, False)])
+def test_a_matrix_times_its_own_transpose_may_take_half(product, said):
+    lines = trace(product, "fp32[64, 32]").bound(on="h100").assumptions
+    assert any("its own transpose counts whole" in line for line in lines) == said

@@ -16,7 +16,7 @@ the same answer whoever asks: times, what fits, figures that the caller set, war
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline import dtypes
@@ -38,7 +38,7 @@ from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, rates
 from roofline.ops import tile_bytes
 from roofline.quantity import format_quantity
-from roofline.sizes import Size, is_number, is_symbol
+from roofline.sizes import Size, is_number, is_one, is_symbol
 from roofline.statements import Assumption, assume, kind_of
 from roofline.work import Op, Work
 
@@ -115,12 +115,9 @@ class Case:
         if any(dtypes.get(t.dtype).family == "complex" for op in self.ops for t in op.reads):
             text = "8 real FLOPs per complex multiply-add, 4 where one factor is real"
             said.insert(1, Assumption("counting", text))
-        if any(op.kind == "convolution" and "taps" in op.options for op in self.ops):
-            text = "convolutions are direct: Winograd's and Fourier's ways multiply less and may run faster"
-            said.insert(1, Assumption("counting", text))
-        if any(op.kind == "fft" for op in self.ops):
-            text = "Fourier transforms count 5·n·log₂ n FLOPs; split-radix ones, about 4·n·log₂ n, may run faster"
-            said.insert(1, Assumption("counting", text))
+        for text, is_met in _WITH_FEWER_FLOPS.items():
+            if any(map(is_met, self.ops)):
+                said.insert(1, Assumption("counting", text))
         for name, text in _UNREAD.items():
             amount = sum(op.options.get(name, 0) * op.repeat for op in self.ops)
             if is_number(amount) and amount:
@@ -145,6 +142,26 @@ class Case:
         where = f"{memory.name} of one core" if memory.per_core else memory.name
         need, capacity = format_quantity(max(plain), "B"), format_quantity(holds.value, "B")
         return [Assumption("fit", f"does not fit: a tile needs {need}, {where} holds {capacity}")]
+
+
+def _is_symmetric(op: Op) -> bool:
+    """Whether a product is surely that of a matrix and its own transpose, by its sizes."""
+    is_one_whole = len({tensor.ident for tensor in op.reads}) == 1 and all(t.touched is None for t in op.reads)
+    if op.kind != "contraction" or not is_one_whole or not {*"mnk"} <= op.dims.keys():
+        return False
+    m, n, k = (op.dims[name] for name in "mnk")
+    return bool(m == n and m != k and not is_one(m))
+
+
+#: What is said of operations that another algorithm computes with fewer FLOPs.
+_WITH_FEWER_FLOPS: Mapping[str, Callable[[Op], bool]] = {
+    "convolutions are direct: Winograd's and Fourier's ways multiply less and may run faster":
+        lambda op: op.kind == "convolution" and "taps" in op.options,
+    "Fourier transforms count 5·n·log₂ n FLOPs; split-radix ones, about 4·n·log₂ n, may run faster":
+        lambda op: op.kind == "fft",
+    "a matrix times its own transpose counts whole: a kernel for one triangle of the result may run faster":
+        _is_symmetric,
+}  # fmt: skip
 
 
 #: What windows leave of an input, by the option of an operation that says how many bytes: in words.

@@ -80,6 +80,7 @@ class JaxprWalker:
     made: int = 0
     numbers: dict[Any, Numbers] = field(default_factory=dict)
     chose: bool = False
+    of_einsums: dict[str, set[str]] = field(default_factory=dict)
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
         """Name a new tensor."""
@@ -153,7 +154,14 @@ class JaxprWalker:
             is_open = any(map(is_symbol, value_of(eqn.outvars[0].aval).shape)) or name == "dim_as_value"
             is_open = is_open or any(isinstance(each, Elements) for each in numbers)
             self.numbers[eqn.outvars[0]] = (of_positions if is_open else worked_out)(eqn, numbers)
-        return self.price(eqn, operands, inner, numbers)
+        results = self.price(eqn, operands, inner, numbers)
+        if name == "dot_general" and is_open and _is_of_einsum(eqn):
+            made = self.of_einsums.setdefault(inner.source, set())
+            if any(tensor is not None and tensor.ident in made for tensor in operands):
+                order = "JAX multiplies the operands of an einsum in one order at all sizes"
+                self.assume(f"{inner.place}{order}: at some another may take fewer FLOPs")
+            made |= {tensor.ident for tensor in results if tensor is not None}
+        return results
 
     def call(self, program: Any, eqn: Any, operands: Sequence[Operand], context: JaxprContext) -> list[Operand]:
         """Walk a program that an equation calls with its own operands."""
@@ -416,6 +424,12 @@ def source_line(eqn: Any) -> str:
         if is_user(frame.file_name):
             return f"{os.path.basename(frame.file_name)}:{frame.line_num}"
     return ""
+
+
+def _is_of_einsum(eqn: Any) -> bool:
+    """Whether JAX wrote an equation down for an einsum."""
+    frames = getattr(eqn.source_info.traceback, "frames", ())
+    return any(frame.function_name == "einsum" and not is_user(frame.file_name) for frame in frames)
 
 
 @cache
