@@ -231,7 +231,10 @@ def test_no_cut_over_tiers_is_slower_than_the_floor(
         "AllGather": ((1 - sets.sum(axis=1) / chips) / capacity).max(),
         "Broadcast": (1 / capacity).max(),
         "AllReduce": least_time_of_sums(groups, each),
+        "AllToAll": ((sent := sets.sum(axis=1)) * (chips - sent) / chips**2 / capacity).max(),
     }
+    if any(group.topology == "torus" for group in groups):
+        del floors["AllToAll"]
     for kind, floor in floors.items():
         found = Chooser(None, machine).cost(kind, axes, V, 1, "bf16")
         times = [amount / machine_rate(machine, k).value for k, amount in found.work.items() if k.quantity == "wire"]

@@ -39,11 +39,13 @@ and sends it on (``two-shot``), V in two hops.
 
 Where the innermost tier is the slowest, a part of the data goes straight between units (``balanced``): over switches
 by the second tier alone, else by both tiers in the other order. Tiers further out carry what they must. Either way a
-chip receives V·(n − 1)/n in all, and V of a Broadcast. The share of the data at which the first two tiers are busy as
-long takes what the slowest cut does, and so the least (D units, W within and U between out of each chip)::
+chip receives V·(n − 1)/n in all, V of a Broadcast, V·(n − 1)/n² of an AllToAll. The share of the data at which the
+first two tiers are busy as long takes what the slowest cut does, and so the least (D units, W within and U between out
+of each chip)::
 
     AllGather, ReduceScatter    V·max((n − 1)/(n·(W + U)), (n − B)/(n·B·U), on a torus (n − D)/(n·D·W))
     Broadcast                   V·max(1/(W + U), 1/(B·U), on a torus 1/(D·W))
+    AllToAll, over switches     V·max((n − 1)/(n²·(W + U)), (n − B)/(n²·U))
     AllReduce                   twice that of an AllGather
        added up within          V·max((n − 1)/(n·(W·(B − 1)/B + U/2)), 2·(n − B)/(n·B·U))
        added up between         V·max(1/(W/2 + U), 1/(B·U))
@@ -876,9 +878,9 @@ def _multicast(call: CollectiveCall) -> Work:
 
 @register(
     "balanced",
-    (*GATHERING, "Broadcast"),
+    _KINDS,
     "as hierarchical, and a part straight between units: all tiers are busy as long",
-    require_several_tiers,
+    lambda call: require_several_tiers(call) or (refuse_torus(call) if call.kind == "AllToAll" else ""),
 )
 def balanced(call: CollectiveCall) -> Work:
     """Count as :func:`_shared_out` does, of what goes tier by tier without help of the switches."""
@@ -907,7 +909,11 @@ def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
     tier_by_tier = formula(call)
     if len(call.groups) < 2:
         return tier_by_tier
-    first, second, *outer = call.groups
+    first, second, *others = call.groups
+    near, far = (Key("wire", group.segments[0].place) for group in (first, second))
+    inner, outer = (call.machine and rate(call.machine, key) for key in (near, far))
+    if not inner or not outer:
+        return tier_by_tier
 
     def wires(*groups: LinkGroup) -> Work:
         work = formula(call._replace(kind="AllGather" if spread else call.kind, groups=groups))
@@ -922,39 +928,32 @@ def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
 
     if second.topology == "switch":
         size = second.chips if second.units is second.size else first.size * second.size
-        straight = wires(_of_size(second, size, second.chips), *outer)
+        straight = wires(_of_size(second, size, second.chips), *others)
     else:
         size = first.size * second.size
-        inner, then = second._replace(below=1, chips=second.size), first._replace(below=second.size, chips=size)
-        straight = wires(inner, then, *outer)
+        changed = second._replace(below=1, chips=second.size), first._replace(below=second.size, chips=size)
+        straight = wires(*changed, *others)
     # a chip of the smallest unit gets the most from outside, and the least inside; sums can lie where links are free
     alike = exact_div(second.chips, second.units) if call.kind == "AllReduce" else second.below
-    inside = first if first.topology == "torus" else _of_size(first, alike, alike)
-    least = wires(inside, second, *outer)
-    share = _balanced_share(call, least, straight)
+    least = wires(first if first.topology == "torus" else _of_size(first, alike, alike), second, *others)
+    more = (least[near] - straight[near]) * outer.value + (straight[far] - least[far]) * inner.value
+    over = least[near] * outer.value - least[far] * inner.value
+    share = minimum(1, maximum(0, over / (more + 1 * (more == 0)))) * more_than_one(second.size)
+    sent = {key: amount + share * (straight[key] - amount) for key, amount in least.items()}
+    # of other units a chip gets as much inside as it can in that time
+    sent[near] = maximum(sent[near], minimum(wires(*call.groups)[near], sent[far] * inner.value / outer.value))
     found = Work()
-    for segment in (segment for group in call.groups for segment in group.segments):
-        wire, hops = Key("wire", segment.place), tier_by_tier[Key("hops", segment.place)] * (2 if spread else 1)
-        sent = least[wire] + share * (straight[wire] - least[wire])
-        found += Work.wire(segment.place, sent * more_than_one(segment.size))
-        found += Work.hops(segment.place, hops)
+    for group in call.groups:
+        for segment in group.segments:
+            wire, hops = sent[Key("wire", group.segments[0].place)], tier_by_tier[Key("hops", segment.place)]
+            found += Work.wire(segment.place, wire * more_than_one(segment.size))
+            found += Work.hops(segment.place, hops * (2 if spread else 1))
     return found
 
 
 def _of_size(group: LinkGroup, size: Size, chips: Size) -> LinkGroup:
     """The switches or meshes of a tier that join so many chips, of ``chips`` in all."""
     return LinkGroup((replace(group.segments[0], size=size),), size, 1, chips, chips)
-
-
-def _balanced_share(call: CollectiveCall, least: Work, straight: Work) -> Size:
-    """The share of the data that goes straight, at which the first two tiers are busy as long, from 0 to 1."""
-    first, second = (Key("wire", group.segments[0].place) for group in call.groups[:2])
-    inner, outer = (call.machine and rate(call.machine, key) for key in (first, second))
-    if not inner or not outer:
-        return 0
-    more = (least[first] - straight[first]) * outer.value + (straight[second] - least[second]) * inner.value
-    over = least[first] * outer.value - least[second] * inner.value
-    return minimum(1, maximum(0, over / (more + (more == 0)))) * more_than_one(call.groups[1].size)
 
 
 def _fewer_axes(outside: int) -> Fits:
