@@ -173,7 +173,8 @@ def test_chunks_are_priced_as_each_step_is(name: str, beside: dict[str, Any]) ->
     assert found.times == tuple(step.lower for step in steps)
     assert found.binds == tuple(step.bound_by for step in steps)
     needed = [step.footprint.total for step in steps if step.footprint]
-    assert found.memory and found.memory.total == max(needed) > needed[-1]  # the last chunk is short
+    assert found.memory is not None
+    assert found.memory.total == max(needed) > needed[-1]  # the last chunk is short
 
 
 @given(prompt=st.integers(1, 700), chunk=st.integers(1, 900), batch=st.integers(0, 20))

@@ -354,6 +354,29 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
               partial_rotary_factor=0.5, score_function="sigmoid", router_dtype="fp32", use_rmsnorm=True, **_LING),
         16255638528,
     ),
+    # linear attention: five matrices of the width of all heads, norms of queries, keys (a head) and results
+    "ring-mini-linear-2.0": (
+        sizes("bailing_moe_linear", 2048, 20, 16, 5120, 157184, moe_intermediate_size=512, num_experts=256, n_group=8,
+              topk_group=4, num_experts_per_tok=8, num_shared_experts=1, first_k_dense_replace=1, use_qk_norm=True,
+              partial_rotary_factor=0.5, score_function="sigmoid", layer_group_size=5, group_norm_size=4,
+              linear_silu=False, moe_shared_expert_intermediate_size=512, **_LING),
+        16255638528 + 16 * (2 * 2048 * (2048 - 512) + 2048 * 2048 + 2048),
+    ),
+    "ring-2.5-1t": (
+        sizes("bailing_hybrid", 8192, 80, 64, 18432, 157184, moe_intermediate_size=2048, num_experts=256, n_group=8,
+              topk_group=4, num_experts_per_tok=8, num_shared_experts=1, first_k_dense_replace=4, use_qk_norm=True,
+              q_lora_rank=1536, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128,
+              layer_group_size=8, group_norm_size=8, score_function="sigmoid",
+              moe_shared_expert_intermediate_size=2048, **_LING),
+        2 * 157184 * 8192 + 8192 + 80 * 2 * 8192 + 4 * 3 * 8192 * 18432 + 76 * (257 * 3 * 8192 * 2048 + 256 * 8192)
+        + 70 * (5 * 8192**2 + 8192 + 2 * 128)
+        + 10 * (8192 * (1536 + 576) + 1536 + 512 + 64 * (1536 * 192 + 512 * 256 + 128 * 8192)),
+    ),
+    "sdar-1.7b": (
+        sizes("sdar", 2048, 28, 16, 6144, 151936, num_key_value_heads=8, head_dim=128, max_window_layers=28,
+              block_size=4, use_sliding_window=False, fuse_cross_entropy=True, **_UNTIED),
+        2 * 151936 * 2048 + 2048 + 28 * (2 * 2048 * (2048 + 1024) + 3 * 2048 * 6144 + 2 * 2048 + 2 * 128),
+    ),
     "ling-lite": (
         sizes("bailing_moe", 2048, 28, 16, 5632, 126464, moe_intermediate_size=1408, num_experts=64,
               num_experts_per_tok=6, num_shared_experts=2, first_k_dense_replace=0, norm_softmax=False, **_LING),
@@ -499,10 +522,12 @@ def test_opt_without_its_last_norm() -> None:
 
 
 def test_ling_activates_what_its_report_says() -> None:
-    """Ling-mini-2.0: 1.4B of a token, 789M without the vocabulary (its README)."""
-    data, _ = PUBLIC["ling-mini-2.0"]
-    active = load(data).active_parameters
-    assert (active, active - 2 * 157184 * 2048) == (1432968192, 789142528)
+    """Ling-mini-2.0: 1.4B of a token, 789M without the vocabulary (its README); Ring-mini-linear 957M, Ring-2.5 63B."""
+    found = {name: load(PUBLIC[name][0]).active_parameters for name in ("ling-mini-2.0", "ring-mini-linear-2.0")}
+    table = 2 * 157184 * 2048
+    assert found["ling-mini-2.0"] == table + 789142528
+    assert found["ring-mini-linear-2.0"] == table + 956947456
+    assert 63e9 < load(PUBLIC["ring-2.5-1t"][0]).active_parameters < 64e9
 
 
 def test_flags_that_end_like_sections_are_none() -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.frozen import dataclass
+from roofline.models.blocks.attention import rotate
 from roofline.models.blocks.collectives import collective_operation
 from roofline.models.blocks.feed_forward import ACTIVATIONS
 from roofline.models.description import RecordedBlock
@@ -177,7 +178,11 @@ class LightningAttention(RecordedBlock, keeps="state"):
 
         state ← decay·state + k ⊗ v;  out = q·state                        2 products of head² a token and head
 
-    Source: MiniMax-01, arXiv:2501.08313, section 2.2; the state in fp32, as its code for serving keeps it.
+    In Ling queries and keys are normalised where ``qk_norm`` and rotated by ``rotary`` of each head, nothing goes
+    through an ``activation`` unless it says so, and ``groups`` of heads are normalised apart before the gate.
+
+    Source: MiniMax-01, arXiv:2501.08313, section 2.2; the state in fp32, as its code for serving keeps it. Ling:
+    Ring-linear, arXiv:2510.19338, section 2.
     """
 
     inputs: int
@@ -185,16 +190,33 @@ class LightningAttention(RecordedBlock, keeps="state"):
     head: int
     activation: str = "silu"
     state: str = "fp32"
+    groups: int = 1
+    qk_norm: bool = False
+    rotary: int = 0
+    bias: bool = False
+    out_bias: bool = False
+    names: tuple[str, str, str, str] = ("qkv_proj", "norm", "output_gate", "out_proj")
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        inner = self.heads * self.head
-        qkv = builder.linear("qkv_proj", x, 3 * inner)
-        qkv = builder.elementwise(ACTIVATIONS[self.activation], (qkv,), "act")
-        out = recur(builder, [qkv], self.heads, self.head, self.head, 2, self.state)
-        out = builder.norm("rms_norm", out, "norm")
-        gate = builder.elementwise("sigmoid", (builder.linear("output_gate", x, inner),), "gate")
+        inner, (qkv, norm, gate_name, out_name) = self.heads * self.head, self.names
+        made = builder.linear(qkv, x, 3 * inner, bias=self.bias)
+        if self.activation:
+            made = builder.elementwise(ACTIVATIONS[self.activation], (made,), "act")
+        parts, rows = [made], builder.step.tokens * self.heads
+        if self.qk_norm or self.rotary:
+            parts *= 3
+        for number, part in enumerate(("query", "key")):
+            if self.qk_norm:
+                parts[number] = builder.norm("rms_norm", parts[number], f"{part}_layernorm", rows, self.head)
+            if self.rotary:
+                parts[number] = rotate(
+                    builder, parts[number], f"{part[0]}_rope", builder.step.tokens, self.heads, self.rotary
+                )
+        out = recur(builder, parts, self.heads, self.head, self.head, 2, self.state)
+        out = builder.norm("rms_norm", out, norm)
+        gate = builder.elementwise("sigmoid", (builder.linear(gate_name, x, inner),), "gate")
         out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
-        return builder.linear("out_proj", out, self.inputs)
+        return builder.linear(out_name, out, self.inputs, bias=self.out_bias)
 
 
 @dataclass(frozen=True, slots=True)

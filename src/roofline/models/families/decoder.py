@@ -17,6 +17,7 @@ from roofline.errors import InputError, quoted, suggest
 from roofline.frozen import dataclass, field
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.feed_forward import ACTIVATIONS, MixtureOfExperts, Mlp
+from roofline.models.blocks.recurrent import LightningAttention
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ParallelBranches, PositionEmbedding, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
@@ -151,6 +152,30 @@ def layer_types(
     kinds = [known[kind] for kind in listed[:layers]]
     fields.ignore(*(name for kind, names in _OF_KIND.items() if kind not in kinds for name in names))
     return kinds
+
+
+def in_groups(fields: Fields, layers: int) -> list[str]:
+    """Kinds of Ling's layers as listed, else linear attention but in the last of each group and in what no group has.
+
+    >>> in_groups(Fields({"layer_group_size": 3}, "a model"), 5)
+    ['linear', 'linear', 'full', 'full', 'full']
+    """
+    every = fields.size("layer_group_size", default=6)
+    grouped = layers // every * every
+    linear = [number < grouped and (number + 1) % every > 0 for number in range(layers)]
+    return layer_types(fields, layers, FULL_OR_LINEAR, lambda number: "linear" if linear[number] else "full")
+
+
+def lightning_of_ling(name: str, fields: Fields, width: int, heads: int, head: int) -> LightningAttention:
+    """The linear attention of Ling 2.5 and Ring-linear; its groups of heads are normalised apart."""
+    biased = fields.flag("use_bias", False)
+    return LightningAttention(
+        name, width, heads, head, "silu" if fields.flag("linear_silu", False) else "",
+        groups=fields.size("group_norm_size", default=1), qk_norm=fields.flag("use_qk_norm", False),
+        rotary=_rotary(fields, head) if fields.flag("linear_rope", True) else 0,
+        bias=biased or fields.flag("use_qkv_bias", False), out_bias=biased,
+        names=("query_key_value", "g_norm", "g_proj", "dense"),
+    )  # fmt: skip
 
 
 def expert_layers(fields: Fields, layers: int) -> list[bool]:

@@ -281,22 +281,30 @@ def _dots(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention
 
 
 def _ling(fields: Fields) -> Fields:
-    """Heads of delta attention as wide as ``head_dim``, which transformers saves under another name."""
-    every, layers = fields.size("layer_group_size", default=6), fields.layers("num_hidden_layers")
-    kinds = ["linear_attention" if number % every else "full_attention" for number in range(1, layers + 1)]
-    fields = fields.renamed(num_expert_group="n_group", short_conv_kernel_size="linear_conv_kernel_dim").with_values(
-        layer_types=fields.get("layer_types") or kinds,
-        linear_head_dim=fields.size("linear_head_dim", "head_dim", default=128),
-        linear_num_heads=fields.size("linear_num_heads", "num_attention_heads"),
+    """Ling 3, and 2.5, which has no short convolutions. Heads of linear attention are as wide as ``head_dim``.
+
+    transformers, which has Ling 3 alone, saves that under another name.
+    """
+    fields = fields.renamed(num_expert_group="n_group", short_conv_kernel_size="linear_conv_kernel_dim")
+    heads = {"linear_head_dim": fields.size("linear_head_dim", "head_dim", default=128)}
+    heads["linear_num_heads"] = fields.size("linear_num_heads", "num_attention_heads")
+    return _kimi(
+        fields.with_values(**heads, _delta=fields.get("linear_conv_kernel_dim") or "group_norm_size" not in fields)
     )
-    return _kimi(fields)
 
 
 def _ling_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    delta = fields.get("_delta")
+    if kind == "linear" and not delta:
+        heads = fields.size("linear_num_heads"), fields.size("linear_head_dim")
+        return decoder.lightning_of_ling("self_attn", fields, shape.width, *heads)
     made = _kimi_mixer(fields, shape, kind, number, attention)
     if isinstance(made, KimiDeltaAttention):
-        return replace(made, full_gate=True, full_decay=True)
-    return replace(_latent(fields, shape, kind, number, attention), gate="head")
+        whole = fields.flag("no_kda_lora", True)
+        return replace(made, full_gate=whole, full_decay=whole)
+    headed = fields.text("gated_attention_proj_granularity_type") in ("", "head_wise")
+    gate = ("head" if headed else "full") if delta else None
+    return replace(_latent(fields, shape, kind, number, attention), gate=gate)
 
 
 _AXK2 = replace(
@@ -324,8 +332,12 @@ add({
         ),
     ),
     "bailing_hybrid": replace(
-        _KIMI, prepare=_ling, mixer=_ling_mixer, predicts=("num_nextn_predict_layers",), predicted="full",
-        routing=replace(_ROUTING, scored="sigmoid", layers=after_first(2)),
+        _KIMI, prepare=_ling, kinds=decoder.in_groups, mixer=_ling_mixer, predicts=("num_nextn_predict_layers",),
+        predicted="full",
+        routing=replace(
+            _ROUTING, scored=("score_function", "sigmoid"), layers=after_first(2),
+            shared_width=("moe_shared_expert_intermediate_size", "moe_intermediate_size"),
+        ),
     ),
 })  # fmt: skip
 

@@ -191,7 +191,7 @@ add({
         shares=lambda fields, layers: [(("", f"layer {n % fields.size('_turn')}"),) for n in range(layers)],
         finish=_in_turns,
     ),
-    "qwen3": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
+    "qwen3 sdar": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),
     "seed_oss helium": _QKV,
     "internlm PanguEmbedded openpangu_dense": replace(LLAMA, bias=("bias", True), out_bias=None),

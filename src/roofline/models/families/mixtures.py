@@ -285,8 +285,18 @@ def _llama4_layers(fields: Fields, layers: int) -> list[bool]:
     return [number in sparse for number in range(layers)]
 
 
+_LING = Decoder(
+    bias=("use_qkv_bias", False), out_bias=("use_bias", False), qk_norm="head", qk_switch=("use_qk_norm", False),
+    mlp_bias=False, projections=("q_proj", "k_proj", "v_proj", "dense"), attention="attention",
+    routing=Routing(
+        experts=("num_experts",), shared_count=("num_shared_experts", 0), limited=True,
+        scored=("score_function", "softmax"), layers=expert_layers,
+    ),
+    predicts=("num_nextn_predict_layers",), predicted="full", embedding="word_embeddings",
+)  # fmt: skip
+
 add({
-    "qwen3_moe": _QWEN,
+    "qwen3_moe sdar_moe": _QWEN,
     "qwen2_moe": replace(
         _QWEN, bias=[("attention_bias", False), ("qkv_bias", True)], out_bias=False, qk_norm=None,
         kinds=_qwen_kinds(older=True), routing=replace(_QWEN_ROUTING, shared_gate=True),
@@ -297,14 +307,13 @@ add({
     ),
     # the first DeepSeek, and Ling
     "deepseek": Decoder(mlp_bias=False, routing=Routing(layers=expert_layers)),
-    "bailing_moe bailing_moe_v2": Decoder(
-        bias=("use_qkv_bias", False), out_bias=("use_bias", False), qk_norm="head", qk_switch=("use_qk_norm", False),
-        mlp_bias=False, projections=("q_proj", "k_proj", "v_proj", "dense"), attention="attention",
-        routing=Routing(
-            experts=("num_experts",), shared_count=("num_shared_experts", 0), limited=True,
-            scored=("score_function", "softmax"), layers=expert_layers,
+    "bailing_moe bailing_moe_v2 llada2_moe": _LING,
+    # Ring-linear: linear attention in all but the last layer of each group
+    "bailing_moe_linear": replace(
+        _LING, kinds=decoder.in_groups,
+        mixer=lambda fields, shape, kind, number, attention: attention if kind == "full" else decoder.lightning_of_ling(
+            "attention", fields, shape.width, shape.heads, shape.head
         ),
-        predicts=("num_nextn_predict_layers",), predicted="full", embedding="word_embeddings",
     ),
     # experts in every layer, whatever else is said
     "solar_open": replace(_GLM, prepare=lambda fields: fields.with_values(first_k_dense_replace=0)),

@@ -208,6 +208,14 @@ def _attention(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, heads=heads, kv_heads=kv_heads)
 
 
+def _lightning(splitter: BlockSplitter, block: Any) -> Any:
+    """Heads that are normalised in groups stay together, as far as there are groups."""
+    heads = splitter.divide_or_pad("heads of linear attention", block.heads)
+    if block.groups * heads < block.heads:
+        splitter.gap(_OVER_ALL_HEADS)
+    return replace(block, heads=heads)
+
+
 def _sizes(note: str = "", gap: str = "", shared: Mapping[str, str] = MappingProxyType({}), **padded: str) -> Any:
     """A rule that divides sizes of a block, each with what it is of: ``padded`` ones, and those that may be shared."""
 
@@ -319,7 +327,7 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     ),
     "GatedDeltaNet": _sizes(key_heads="heads of keys", value_heads="heads of values"),
     "KimiDeltaAttention": _sizes(heads="heads of delta attention"),
-    "LightningAttention": _sizes(gap=_OVER_ALL_HEADS, heads="heads of linear attention"),
+    "LightningAttention": _lightning,
     "Mamba2": _sizes(
         "Mamba's norm runs over each chip's own channels", heads="Mamba heads", shared={"groups": "groups"},
     ),

@@ -577,7 +577,7 @@ def _added_up(plan: StepPlan, copies: int, parameters: Size) -> Iterator[Op]:
 
 
 def _most_gathered(plan: StepPlan, ops: Sequence[Op]) -> Size:
-    """Bytes of the weights that chips gather for a group of layers, of the one of most; what no chips share is there."""
+    """Bytes of the weights that chips gather for the largest group of layers; what no chips share is there."""
     found, in_bytes = dict[str, Size](), plan.frozen is not None
     for experts in (False, True):
         if plan.sharing(experts):
