@@ -372,6 +372,19 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
         + 70 * (5 * 8192**2 + 8192 + 2 * 128)
         + 10 * (8192 * (1536 + 576) + 1536 + 512 + 64 * (1536 * 192 + 512 * 256 + 128 * 8192)),
     ),
+    # windows and full attention have as many heads; its checkpoint stores experts alone as mxfp4
+    "mimo-v2.6-pro": (
+        sizes("mimo_v2", 6144, 70, 128, 16384, 152576, num_key_value_heads=8, head_dim=192, v_head_dim=128,
+              swa_num_attention_heads=128, swa_num_key_value_heads=8, swa_head_dim=192, swa_v_head_dim=128,
+              hybrid_layer_pattern=[0] + [1] * 60 + [0] * 9, moe_layer_freq=[0] + [1] * 69, sliding_window=128,
+              n_routed_experts=384, num_experts_per_tok=8, moe_intermediate_size=2048, scoring_func="sigmoid",
+              n_group=1, topk_group=1, num_nextn_predict_layers=3, attention_projection_layout="fused_qkv",
+              quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128], "store_dtype": "mxfp4",
+                                   "ignored_layers": [f"model.layers.{n}.self_attn.o_proj" for n in range(70)]},
+              **_UNTIED),
+        2 * 152576 * 6144 + 6144 + 70 * (6144 * (27136 + 128 * 128) + 2 * 6144) + 60 * 128
+        + 3 * 6144 * 16384 + 69 * 384 * (6144 * 3 * 2048 + 6144),
+    ),
     "sdar-1.7b": (
         sizes("sdar", 2048, 28, 16, 6144, 151936, num_key_value_heads=8, head_dim=128, max_window_layers=28,
               block_size=4, use_sliding_window=False, fuse_cross_entropy=True, **_UNTIED),
@@ -528,6 +541,16 @@ def test_ling_activates_what_its_report_says() -> None:
     assert found["ling-mini-2.0"] == table + 789142528
     assert found["ring-mini-linear-2.0"] == table + 956947456
     assert 63e9 < load(PUBLIC["ring-2.5-1t"][0]).active_parameters < 64e9
+
+
+def test_mimo_stores_what_its_checkpoint_holds() -> None:
+    """Headers of MiMo-V2.6-Pro: elements of 8 bits, those of three layers that predict with them, bytes of 4-bit ones."""
+    model = load(PUBLIC["mimo-v2.6-pro"][0])
+    eight, four = 70 * 27136 * 6144 + 3 * 6144 * 16384, 69 * 384 * 3 * 6144 * 2048
+    assert (eight + 3 * (27136 + 3 * 16384) * 6144, four * 17 // 32) == (13378781184, 531351207936)
+    rest = model.parameters - eight - four
+    assert model.weight_bytes() == pytest.approx(eight * (1 + 4 / 128**2) + four * 17 / 32 + 2 * rest, rel=1e-4)
+    assert model.mtp_parameters == 3 * (6144 * (27136 + 128 * 128 + 3 * 16384 + 2 * 6144) + 128 + 5 * 6144)
 
 
 def test_flags_that_end_like_sections_are_none() -> None:

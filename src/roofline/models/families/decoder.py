@@ -523,7 +523,7 @@ class Decoder:
         ``act_fields``   fields of the activation, ``act`` where there is none
         ``routing``      its experts
         ``predicts``     fields that count layers which predict further tokens; ``predicted``: they are like the last
-                         layer, or of that kind, with experts where there are any
+                         layer, or of that kind, with experts where there are any and it is not ``dense`` as well
         ``first_norm``   whether the first layer's first norm is there
         ``tied``         whether embedding and head share a table where the configuration says nothing
         ``last_norm``    name of the norm before the head; ``embedding``, ``head``: names of their tables;
@@ -601,7 +601,8 @@ def read(row: Decoder, fields: Fields) -> Model:
     more: dict[str, Any] = {}
     made = layers.all()
     if row.predicts:
-        extra = made[-1] if row.predicted == "last" else layers.layer(row.predicted, row.routing is not None, -1)
+        kind, _, dense = row.predicted.partition(" ")
+        extra = made[-1] if kind == "last" else layers.layer(kind, row.routing is not None and not dense, -1)
         more = prediction(shape.width, [extra] * fields.layers(*row.predicts, default=0))
     if not layers.scaled:
         more["after"] = (layers.norm(row.last_norm),)

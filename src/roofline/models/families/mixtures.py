@@ -484,7 +484,7 @@ _KOLIBRI = ("input_layernorm", "post_self_attn_layernorm", "post_attention_layer
 add({
     "mimo_v2_flash": Decoder(
         out_bias=False, mlp_bias=False, kinds=_mimo_kinds, attend=_mimo, routing=_GLM_ROUTING,
-        predicts=("num_nextn_predict_layers",),
+        predicts=("num_nextn_predict_layers",), predicted="sliding dense",
     ),
     "step3_text": replace(
         _NO_BIAS, kv_heads=partial(_groups, default=1),

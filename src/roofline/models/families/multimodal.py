@@ -242,6 +242,7 @@ _TEXT = {
         },
         "model.": {
             "step3_text": "step3_vl", "ernie4_5_vl_moe_text": "ernie4_5_moe_vl", "qwen2": "dots_ocr",
+            "mimo_v2_flash": "mimo_v2",
         },
         "llm.model.": {
             "qwen2": "minicpmv minicpmo",
@@ -251,12 +252,12 @@ _TEXT = {
     for kind in kinds.split()
 }  # fmt: skip
 #: Types whose published configurations hold the language model's fields beside ``vision_config``.
-_FLAT = ("qwen2_vl", "qwen2_5_vl", "ernie4_5_moe_vl", "dots_ocr", "minicpmv", "minicpmo")
+_FLAT = ("qwen2_vl", "qwen2_5_vl", "ernie4_5_moe_vl", "dots_ocr", "minicpmv", "minicpmo", "mimo_v2")
 #: What the language part of a MiniCPM-V is by ``version``, as vLLM reads it; the older two may leave it out.
 _MINICPM = {"2.0": "minicpm", "2.5": "llama", "2.6": "qwen2", "4.0": "llama", "4.5": "qwen3"}
 #: The parts of a model that make speech of what its language part (``thinker_config``) says.
 _SPEAKING = ("talker_config", "code2wav_config", "token2wav_config")
-_OF_BOTH = ("model_type", "vision_config", "architectures", "_name_or_path")
+_OF_BOTH = ("model_type", "vision_config", "audio_config", "architectures", "_name_or_path")
 
 
 @family(*_TEXT)
