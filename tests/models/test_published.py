@@ -544,7 +544,7 @@ def test_ling_activates_what_its_report_says() -> None:
 
 
 def test_mimo_stores_what_its_checkpoint_holds() -> None:
-    """Headers of MiMo-V2.6-Pro: elements of 8 bits, those of three layers that predict with them, bytes of 4-bit ones."""
+    """Headers of MiMo-V2.6-Pro: elements of 8 bits, with those of layers that predict, and bytes of 4-bit ones."""
     model = load(PUBLIC["mimo-v2.6-pro"][0])
     eight, four = 70 * 27136 * 6144 + 3 * 6144 * 16384, 69 * 384 * 3 * 6144 * 2048
     assert (eight + 3 * (27136 + 3 * 16384) * 6144, four * 17 // 32) == (13378781184, 531351207936)
