@@ -652,8 +652,7 @@ class Formula(Answer):
             "least": {name: 0 if name in self.from_zero else 1 for name in self.sizes},
             "valid": [{"holds": text(each.holds, "python"), "reason": each.reason} for each in self._valid_ranges()],
             "javascript": self.printed("javascript"),
-            "assumptions": list(self.assumptions),
-            "incomplete": list(self.incomplete),
+            **attributes(self, "assumptions", "incomplete"),
         }
 
     def _valid_ranges(self) -> Iterator[ValidRange]:

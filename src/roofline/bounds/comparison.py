@@ -57,6 +57,7 @@ from roofline.answers import (
     Comparable,
     Fact,
     Obstacle,
+    attributes,
     numbered,
     plain_data,
     plain_table,
@@ -886,8 +887,7 @@ class SideBySide(Answer):
         best = {name: list(self.best(name)) for name in said}
         return {
             "schema": "roofline/comparison/1",
-            "names": list(self.names),
-            "fastest": self.fastest,
+            **attributes(self, "names", "fastest"),
             "best": {name: who for name, who in best.items() if who},
             "untimed": {who: list(gaps) for who, gaps in zip(self.names, self.untimed, strict=True) if gaps},
             "break_evens": {who: dict(at) for who, at in zip(self.names, self._break_evens, strict=True) if at},

@@ -490,11 +490,9 @@ class TensorLayout(Comparable):
         return {
             "schema": "roofline/layout/1",
             "tensor": self.text,
-            "dtype": self.dtype,
-            **attributes(self, "mesh", "dims", "local", "chips", "bytes", "global_bytes", "total_bytes"),
-            **attributes(self, "elements", "global_elements", "tiled_elements"),
-            **attributes(self, "copies", "partial", "padding", "used", "space"),
-            "assumptions": list(self.assumptions),
+            **attributes(self, "dtype", "mesh", "dims", "local", "chips", "bytes", "global_bytes", "total_bytes"),
+            **attributes(self, "elements", "global_elements", "tiled_elements", "copies", "partial", "padding"),
+            **attributes(self, "used", "space", "assumptions"),
         }
 
     def sections(self) -> tuple[Section, ...]:

@@ -1178,8 +1178,7 @@ class DTypeSolution(AboutQuestion):
             "schema": "roofline/dtypes/1",
             "expression": self.question.expression,
             **machine_asked(self.question.machine),
-            "operand": self.operand,
-            "flips_at": self.flips_at,
+            **attributes(self, "operand", "flips_at"),
             "rows": [{"dtype": name, **attributes(b, "lower", "bound_by", "kind")} for name, b in self.rows],
             "incomplete": list(self.incomplete),
         }

@@ -32,6 +32,7 @@ from dataclasses import fields, is_dataclass
 from itertools import groupby
 from typing import Any, Literal, Self, TypeVar
 
+from roofline.answers import attributes
 from roofline.errors import check_one_of
 from roofline.frozen import dataclass, replace
 from roofline.quantity import format_quantity
@@ -423,9 +424,7 @@ class Specification:
         """The specification under stable keys in SI units (schema ``roofline/chart/1``)."""
         return {
             "schema": "roofline/chart/1",
-            "kind": self.kind,
-            "title": self.title,
-            "subtitle": self.subtitle,
+            **attributes(self, "kind", "title", "subtitle"),
             "x": _plain(self.x),
             "y": _plain(self.y),
             "marks": [{"mark": MARK_NAMES[type(mark)], **_plain(mark)} for mark in self.marks],

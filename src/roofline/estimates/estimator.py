@@ -36,6 +36,7 @@ from functools import cache
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import attributes
 from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.question import Question
@@ -421,8 +422,7 @@ class Expectation:
             "known": self.is_known,
             **{name: float(time) if self.is_known else None for name, time in times.items()},
             "coverage": self.coverage if self.is_known else None,
-            "error": self.error,
-            "error_runs": self.error_runs,
+            **attributes(self, "error", "error_runs"),
             "parts": dict(self.parts) if self.is_known else {},
             "library": self.library,
             **({} if self.host is None else {"host_time": self.host}),

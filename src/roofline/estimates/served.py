@@ -232,8 +232,7 @@ class ServedExpectation:
             "schema": "roofline/served/1",
             "library": self.library,
             **{name: None if step is None else step.to_dict() for name, step in steps.items()},
-            "batch": self.batch,
-            "assumptions": list(self.assumptions),
+            **attributes(self, "batch", "assumptions"),
         }
 
 

@@ -395,10 +395,8 @@ class Measurement(Answer):
             "schema": "roofline/measurement/1",
             **attributes(told, "processor", "date", "cores", "seconds", "quick", "interrupted"),
             "contended": self.contended,
-            "others": told.others,
-            "ahead": told.ahead,
-            "ran": self.ran,
-            "clean": self.clean,
+            **attributes(told, "others", "ahead"),
+            **attributes(self, "ran", "clean"),
             "ceilings": [
                 attributes(c, "name", "dtype", "unit", "threads", "working_set", "kernel")
                 | {"dtype": c.dtype or None, **attributes(c.summary, *_SAMPLED)}

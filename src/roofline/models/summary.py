@@ -94,8 +94,7 @@ class Summary:
             "context": self.context,
             "kv_bytes_of_context": self.kv_of_context,
             "parameters_by_part": self.parts,
-            **attributes(self, "flops_by_part", "training_flops_by_part"),
-            "parameters_without_norms": self.parameters_without_norms,
+            **attributes(self, "flops_by_part", "training_flops_by_part", "parameters_without_norms"),
             "incomplete": list(self.model.gaps),
         }
 

@@ -347,8 +347,7 @@ class StepSweep(Columns):
         return {
             "schema": "roofline/step-sweep/1",
             "model": self._models_named,
-            "phase": self.phase,
-            "same": dict(self.same),
+            **attributes(self, "phase", "same"),
             "columns": self.plain_columns(),
             **attributes(self, "assumptions", "incomplete"),
         }

@@ -36,7 +36,7 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Answer, Part, estimable, measurable
+from roofline.answers import Answer, Part, attributes, estimable, measurable
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
@@ -257,8 +257,7 @@ class Traced(Answer):
         gaps = [{name: _plain(getattr(gap, name)) for name in names} for gap in self.listed_gaps()]
         return {
             "schema": SCHEMA,
-            "name": self.name,
-            "inputs": list(self.inputs),
+            **attributes(self, "name", "inputs"),
             "flops": {name: _plain(self.flops(name)) for name in CONVENTIONS},
             "bytes": {policy: _plain(self.bytes(policy)) for policy in SHOWN_POLICIES},
             "sent": _plain(self.sent),
