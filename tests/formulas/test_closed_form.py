@@ -75,7 +75,7 @@ def test_number_equals_compiled_equals_python(asked: tuple[str, dict[str, int]],
 
 STEPS: list[tuple[str, str, dict[str, Any], dict[str, int]]] = [
     ("llama-3-70b", "decode", {"on": "h200:8", "tensor": 8}, {"batch": 64, "context": 8191}),
-    ("llama-2-7b", "prefill", {"on": "a100"}, {"batch": 3, "prompt": 777}),
+    ("llama-2-7b", "prefill", {"on": "a100:2", "pipeline": 2}, {"batch": 3, "prompt": 777}),
     ("deepseek-v4-flash", "decode", {"on": "h200:8", "tensor": 8}, {"batch": 5, "context": 2637}),  # no window closes
     ("deepseek-v3", "decode", {"on": "h200:32", "expert": 32}, {"batch": 100, "context": 4001}),
     ("llama-3-70b", "decode", {"on": "h100:8", "tensor": 2, "pipeline": 4}, {"batch": 7, "context": 4096}),

@@ -342,7 +342,9 @@ def _in_pieces(asked: ServingStep) -> Bound:
         asked = asked.vary(count="causal")  # a piece that is counted in full has none of the tokens of later ones
     stages = _Stages.of(asked)
     text = {name: value for name, value in asked.options.items() if name not in ("images", "image_size")}
-    every, pieces = stages.price(), stages._replace(asked=replace(asked, options=text))
+    every = stages.price()
+    symbolic = any(is_symbol(bound.lower) for bound in every)
+    pieces = stages._replace(asked=replace(asked, options=text, symbolic=symbolic))
     smallest: dict[str, Any] = {"batch": 1, "prompt": 1} if asked.model.causal else {"batch": 1}
     least = pieces.price(**smallest)
     alone = [replace(part, layers=tuple(map(_without_mixing, part.layers)), adapters=None) for part in stages.parts]

@@ -299,7 +299,7 @@ _LOGITS = {"last": "logits of each sequence's last token", "all": "logits of eve
 class ServingStep:
     """A step of serving: ``model`` is what a chip runs, ``ways`` the layout, ``options`` its sizes and what it takes.
 
-    ``machine`` has the mesh of ``ways``.
+    ``machine`` has the mesh of ``ways``. Rates of a ``symbolic`` one are symbols though its sizes are numbers.
     """
 
     model: Model
@@ -308,6 +308,7 @@ class ServingStep:
     ways: Parallelism
     conventions: Conventions
     options: Mapping[str, Any]
+    symbolic: bool = False
 
     @property
     def sizes(self) -> dict[str, Size]:
@@ -366,7 +367,7 @@ class ServingStep:
             assumptions=[*_assumptions(self, ops), *assume("layout", () if uneven is None else (uneven,))],
             gaps=[*missing("field", model.gaps), *missing("model", unseen)],
             request={"policy": self.conventions.policy, **self.conventions.changes(), **others},
-        ).answer()
+        ).answer(symbolic=self.symbolic or None)
 
 
 def first_fastest(times: Sequence[Any]) -> Any:
