@@ -167,10 +167,14 @@ def test_one_plan_for_all_rows_is_the_best_for_them_together_and_said() -> None:
     assert "plan of all rows" not in str(alone)
     text = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
     rows = bound(text, on="v5e:4", B=np.array([64, 65536]), D=8192, F=8192)
-    said = "for all rows; of plain numbers the fastest of each is taken"
+    said = "at every size; asked alone, each takes its own fastest"
     assert f"plan: AllReduce_X(bf16[B, F] {{U_X}}), {said}" in rows.assumptions
     best = [bound(text, on="v5e:4", B=B, D=8192, F=8192).lower for B in (64, 65536)]
     assert all(row >= one * (1 - 1e-12) for row, one in zip(rows.lower, best, strict=True))
+    # a closed form stands on the plan of its own sizes, so that it gives there what the answer says
+    one = bound(text, on="v5e:4", B=4096, D=128, F=8192)
+    assert one.plan == "AllGather_X(bf16[B, D_X]); AllGather_X(bf16[D_X, F])"
+    assert one.formula().values()["lower"] == pytest.approx(one.lower, rel=1e-12)
 
 
 @pytest.mark.parametrize(

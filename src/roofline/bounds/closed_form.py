@@ -1103,7 +1103,8 @@ def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, ev
     inside = {each for form in tied.values() for each in form.free_symbols}
     exact = {each: symbol(each.name, exact=True) for each in inside}
     sizes = {**asked.sizes, **{name: form.xreplace(exact) for name, form in tied.items()}, **letters}
-    opened = asked.one_plan().vary(sizes=sizes)
+    there = {name: size for name, size in (point or {}).items() if name in asked.size_names}
+    opened = asked.vary(sizes={**asked.sizes, **there}).one_plan().vary(sizes=sizes)
     laid = opened.laid_out()
     conditions = (
         [] if laid is None else [ValidRange(sympy.Eq(sympy.Mod(size, of), 0), why) for size, of, why in laid.splits]

@@ -79,8 +79,9 @@ class Question:
     nothing for a name; ``formulas`` are those that were given as text (``F="4*D"``), which follow the others.
     ``flops_share`` is the share of the FLOPs that is done, over the same bytes: what a cheaper algorithm would leave.
     ``scores_on_chip`` runs an attention that is written out in one kernel. ``plan_of_all`` is the plan of a sharded
-    line that was chosen for arrays of sizes, which parts and rows of them take too. ``way`` is one of those that the
-    collectives of a line with open sizes may go together, where the fastest at each size is still to be found.
+    line that other sizes take too: of arrays, for their parts and rows, or of the sizes that a closed form is shown at.
+    ``way`` is one of those that the collectives of a line with open sizes may go together, where the fastest at each
+    size is still to be found.
     """
 
     machine: Machine
@@ -209,13 +210,15 @@ class Question:
     def one_plan(self) -> Question:
         """The question with one plan for all sizes, where none is named, of those that every size in arrays allows.
 
-        For arrays it is the best for rows together, for open sizes the one that sends over the fewest axes.
+        For arrays it is the best for rows together, for plain numbers the best, for open sizes the one that sends over
+        the fewest axes.
         """
         if not self.is_sharded or self.plan_of_all is not None:
             return self
         if self.conventions.plan not in (None, FEWEST):
             return self
-        if not has_arrays(self.sizes):
+        plain = all(isinstance(self.sizes.get(name), int | float) for name in self.size_names)
+        if not has_arrays(self.sizes) and (not plain or self.conventions.plan == FEWEST):
             return self.vary(plan=FEWEST)
         chosen = capability("first_plan" if self.conventions.plan == FEWEST else "plan_for_rows")
         return replace(self, plan_of_all=chosen(self))
