@@ -172,9 +172,11 @@ def test_one_plan_for_all_rows_is_the_best_for_them_together_and_said() -> None:
     best = [bound(text, on="v5e:4", B=B, D=8192, F=8192).lower for B in (64, 65536)]
     assert all(row >= one * (1 - 1e-12) for row, one in zip(rows.lower, best, strict=True))
     # a closed form stands on the plan of its own sizes, so that it gives there what the answer says
-    one = bound(text, on="v5e:4", B=4096, D=128, F=8192)
-    assert one.plan == "AllGather_X(bf16[B, D_X]); AllGather_X(bf16[D_X, F])"
-    assert one.formula().values()["lower"] == pytest.approx(one.lower, rel=1e-12)
+    gathers = "AllGather_X(bf16[B, D_X]); AllGather_X(bf16[D_X, F])"
+    for rank in (None, 1, 2):
+        one = bound(text, on="v5e:4", plan=rank, B=4096, D=128, F=8192)
+        assert (one.plan == gathers) is (rank != 2)
+        assert one.formula().values()["lower"] == pytest.approx(one.lower, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -215,9 +215,10 @@ class Question:
         """
         if not self.is_sharded or self.plan_of_all is not None:
             return self
-        if self.conventions.plan not in (None, FEWEST):
-            return self
         plain = all(isinstance(self.sizes.get(name), int | float) for name in self.size_names)
+        ranked = plain and str(self.conventions.plan).isdecimal()
+        if self.conventions.plan not in (None, FEWEST) and not ranked:
+            return self
         if not has_arrays(self.sizes) and (not plain or self.conventions.plan == FEWEST):
             return self.vary(plan=FEWEST)
         chosen = capability("first_plan" if self.conventions.plan == FEWEST else "plan_for_rows")

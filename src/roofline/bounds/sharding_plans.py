@@ -194,11 +194,16 @@ def lay_out(asked: Question) -> LaidOut:
     if not search.plain:
         hint = "name it by its collectives; a rank goes by the times, which take numbers"
         raise InputError(f"plan {asked.conventions.plan} is a rank, and some sizes are open or arrays", hint=hint)
-    at = 1 if rank is None else rank
     listed = search.ranked()
+    return search.laid_out(_of_rank(listed, rank), listed)
+
+
+def _of_rank(listed: Sequence[RankedPlan], rank: int | None) -> Plan:
+    """The plan of a rank, the best where none is named."""
+    at = 1 if rank is None else rank
     if not 1 <= at <= len(listed[:at]):
         raise InputError(f"there is no plan {at}", hint=f"there are {len(listed)}; {call('shard')} lists them")
-    return search.laid_out(listed[at - 1].plan, listed)
+    return listed[at - 1].plan
 
 
 def first_plan(asked: Question) -> Plan:
@@ -216,7 +221,7 @@ def plan_for_rows(asked: Question) -> Plan:
     """The plan that takes the least over some rows together, by the product of its times, of those that all rows allow.
 
     Looked at are rows at even distances, the plans that are the best at one of them, and the one that sends over the
-    fewest mesh axes. Of plain numbers it is the best.
+    fewest mesh axes. Of plain numbers it is the best, or that of the rank that is named.
 
     >>> from roofline.bounds.api import question
     >>> line = "bf16[B_X, D] * bf16[D_X, F] -> bf16[B_X, F]"
@@ -227,7 +232,8 @@ def plan_for_rows(asked: Question) -> Plan:
     """
     search = _Search.of(asked)
     if not any(map(is_array, asked.sizes.values())):
-        return search.ranked()[0].plan if search.plain else search.first()
+        rank = whole_number(str(asked.conventions.plan))
+        return _of_rank(search.ranked(), rank) if search.plain else search.first()
     fewest, allowed = search.first(), {plan.name: plan for plan in search.listed()}
     each, rows = {fewest.name: fewest}, []
     for sizes in _some_rows(asked.sizes):
