@@ -215,6 +215,21 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
         assert sorted(took)[len(took) // 2] < 0.05, "a slider moves the answer at once"
 
 
+def test_a_size_that_chips_share_moves_by_whole_shares_and_no_other_has_figures(tab: Tab, tmp_path: Path) -> None:
+    line, sizes = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", {"B": 5000, "F": 13040}
+    opened(tab, report(bound(line, on="v5e:8", D=136, **sizes)), tmp_path, "#D=100")
+    said = tab.text(".answer")
+    assert "D is no multiple of the 8 chips" in said
+    assert not re.search("fits|binds|NaN", said)
+    moved = "(at) => { at.value = 480; at.dispatchEvent(new Event('input', {bubbles: true})); }"
+    tab.page.get_by_label("D", exact=True).evaluate(moved)
+    size = int(tab.page.get_by_label("D, exactly").input_value())
+    fresh = bound(line, on="v5e:8", D=size, **sizes)
+    assert tab.text("#lower") == format_quantity(fresh.lower, "s")
+    assert "ici X binds from D = 264 on" in tab.text(".answer")
+    assert tab.said == []
+
+
 #: The bars of a page: of each resource its name, its figure and its part of the longest; those of tables; the text.
 BARS = """() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];

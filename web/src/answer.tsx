@@ -10,7 +10,7 @@ import { sentence, Sections } from "./sections";
 import { isSharded, Sharding } from "./sharding";
 import { nextFlips, passing, SizeChart, tradeOff } from "./sizechart";
 import {
-  answer, asked, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, output, page, pending,
+  answer, asked, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, multipleOf, now, nowOf, output, page, pending,
   partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, untimedApart, type Mark, type Operation, type Rate, type Step, type Values,
 } from "./state";
 
@@ -62,7 +62,7 @@ function Reached() {
   });
   const busy = spent((rate) => rate.quantity === "flops" && rate.place === place), sum = (of: typeof busy) => of.reduce((all, each) => all + each.time, 0);
   const compute = sum(busy), memory = sum(spent((rate) => rate.quantity === "bytes")), formats = [...new Set(busy.map((each) => each.rate.dtype))];
-  if (!(flops > 0)) return null;
+  if (!(flops / lower > 0)) return null;
   return <p>{quantity(flops / lower, "FLOP/s")} a chip{compute > 0 && `, ${percent(compute / lower)} of the ${formats.join(" and ")} peak${formats.length > 1 ? "s" : ""}`}
     {bytes > 0 && ` · ${quantity(flops / bytes, "FLOP/B")}`}{compute > 0 && bytes > 0 && ` against a ridge of ${quantity((flops / compute) / (bytes / memory), "FLOP/B")}`}</p>;
 }
@@ -70,19 +70,19 @@ function Reached() {
 function Card() {
   const times = answer.value, binds = binding(times), it = step.value, at = now.value;
   const needs = times.memory, has = it.capacity, misfit = has !== null && needs > has;
-  const serving = it.name === "decode" || it.name === "prefill", said = [...passing(), ...nextFlips()];
+  const runs = times.lower >= 0, serving = runs && (it.name === "decode" || it.name === "prefill"), said = runs ? [...passing(), ...nextFlips()] : [];
   return (
     <section class="card answer" aria-label="Answer" aria-live="polite">{beside.value.length > 1 && <h2>{it.on}</h2>}
       {misfit ? <p class="alert">DOES NOT FIT: {it.chips > 1 ? "each chip needs" : "needs"} {quantity(needs, "B")}, {quantity(needs - has!, "B")} more than the {quantity(has!, "B")} of {it.level}</p>
-        : has !== null && needs !== undefined && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}{it.chips > 1 ? " of each chip" : ""}</p>}
+        : has !== null && needs >= 0 && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}{it.chips > 1 ? " of each chip" : ""}</p>}
       {refused.value.map((reason) => <p class="alert">{reason}</p>)}
-      <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{A_STEP[it.name] ?? ""}, {binds} binds</p>
+      <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{A_STEP[it.name] ?? ""}{runs && `, ${binds} binds`}</p>
       {it.spread && <p>{it.spread}</p>}
       {it.name === "train" && <Mfu />}
       {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
       <Cost />
       <Reached />
-      <p>{quantity(times.op_by_op, "s")} one operation after the other · {quantity(times.upper, "s")} if nothing overlaps</p>
+      {runs && <p>{quantity(times.op_by_op, "s")} one operation after the other · {quantity(times.upper, "s")} if nothing overlaps</p>}
       {it.expected && <p class={changed.value.length ? "stale" : ""}>expect {quantity(it.expected.value, "s")} ({quantity(it.expected.low, "s")} to{" "}
         {quantity(it.expected.high, "s")}, 80%): {it.expected.basis}{changed.value.length ? " · as asked, not as moved" : ""}</p>}
       {said.map((line) => <p class="flips">{line}</p>)}
@@ -203,7 +203,7 @@ function Beside() {
 
 function Resources() {
   const times = answer.value, it = step.value, busiest = Math.max(...it.terms.map((t) => times[t.column])), waits = times.lower - busiest;
-  const binds = binding(times), parts = partsAt(now.value), most = Math.max(busiest, waits) || 1;
+  const binds = times.lower >= 0 ? binding(times) : "", parts = partsAt(now.value), most = Math.max(busiest, waits) || 1;
   return (
     <section class="card" aria-label="Time on each resource">
       <h2>Time on each resource</h2>
@@ -264,10 +264,11 @@ function Slider({ knob }: { knob: Knob }) {
   const latency = knob.unit === "hops/s", turned = (x: number) => (latency ? 1e9 / x : x);
   const [least, most] = latency ? [turned(knob.most), turned(knob.least)] : [knob.least, knob.most];
   const rate = now.value[knob.name], value = latency ? Number(turned(rate).toPrecision(6)) : rate, low = Math.max(least, knob.whole ? 1 : least);
+  const each = knob.whole ? multipleOf(knob.name, now.value) : 1;
   const place = (x: number) => Math.round((NOTCHES * Math.log(Math.max(x, low) / low)) / Math.log(most / low));
   const at = (notch: number) => {
     const x = low * (most / low) ** (notch / NOTCHES);
-    return knob.whole ? Math.round(x) : Number(x.toPrecision(4));
+    return knob.whole ? each * Math.max(Math.round(x / each), 1) : Number(x.toPrecision(4));
   };
   const [wrong, setWrong] = useState("");
   const typed = (text: string) => {
@@ -362,7 +363,7 @@ function Latency() {
 function movedPoint(): Mark[] {
   if (!live.value || !changed.value.length) return [];
   const [flops, bytes] = functions.value[index.value].work(now.value), time = answer.value.lower;
-  return flops > 0 && bytes > 0 ? [{ mark: "point", label: "as moved", text: "as moved", x: flops / bytes, y: flops / time }] : [];
+  return flops / time > 0 && bytes > 0 ? [{ mark: "point", label: "as moved", text: "as moved", x: flops / bytes, y: flops / time }] : [];
 }
 
 function download(): void {

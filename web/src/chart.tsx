@@ -184,7 +184,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
         </svg>
         <svg class="over" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
             {following && at !== null && <><line class="here" x1={x(at)} x2={x(at)} y1={TOP} y2={HEIGHT - BOTTOM} />
-              <circle class="here" cx={x(at)} cy={Math.min(y(following.y(at)), HEIGHT - BOTTOM)} r="4" /></>}
+              {following.y(at) > 0 && <circle class="here" cx={x(at)} cy={Math.min(y(following.y(at)), HEIGHT - BOTTOM)} r="4" />}</>}
             {!following && cross !== null && <line class="here faint" x1={x(cross)} x2={x(cross)} y1={TOP} y2={HEIGHT - BOTTOM} />}
             {told && <circle class="told" cx={x(told.x)} cy={y(told.y)} r="9" />}
         </svg>

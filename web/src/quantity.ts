@@ -45,6 +45,7 @@ export function quantity(value: number, unit: string, digits = 3): string {
 
 /** A share: whole per cents from ten on, two digits below. */
 export function percent(share: number): string {
+  if (Number.isNaN(share)) return "–";
   if (share < 0) return `-${percent(-share)}`;
   if (share > 0 && share < 1e-4) return "under 0.01%";
   return `${significant(100 * share, 2)}%`;

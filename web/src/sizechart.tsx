@@ -1,7 +1,7 @@
 // Time on each resource over one size: the largest is the least a run can take; a line at what is set, rings where it flips.
 import { useMemo } from "preact/hooks";
 import { Chart } from "./chart";
-import { answer, beside, binding, bindingOf, functions, index, measure as chosenMeasure, now, nowOf, over, page, partsAt, settle, step, timesAt, type ChartSpec, type Mark, type Size, type Step, type Values } from "./state";
+import { answer, beside, binding, bindingOf, functions, index, measure as chosenMeasure, multipleOf, now, nowOf, over, page, partsAt, settle, step, timesAt, type ChartSpec, type Mark, type Size, type Step, type Values } from "./state";
 import { count, quantity } from "./quantity";
 import { sentence } from "./sections";
 
@@ -10,8 +10,8 @@ const POINTS = 220;
 interface Point { x: number; times: Values; binds: string }
 
 export function sampled(size: Size, values: Values, at: (v: Values) => Values = timesAt, bind: (t: Values) => string = binding): Point[] {
-  const least = Math.max(1, size.least), ratio = size.most / least;
-  const tried = Array.from({ length: POINTS }, (_, i) => Math.round(least * ratio ** (i / (POINTS - 1))));
+  const each = multipleOf(size.name, values), least = Math.max(each, size.least), ratio = size.most / least;
+  const tried = Array.from({ length: POINTS }, (_, i) => each * Math.round((least * ratio ** (i / (POINTS - 1))) / each));
   return [...new Set(tried)].map((x) => {
     const times = at({ ...values, [size.name]: x });
     return { x, times, binds: bind(times) };
@@ -32,10 +32,10 @@ function unbroken(points: Point[], of: (p: Point) => number): Point[][] {
   return pieces.filter((piece) => piece.length > 1);
 }
 
-/** The first whole number at which something is so, where it is not so at ``low`` and is at ``high``: looked for by halving. */
-function firstWhere(low: number, high: number, so: (x: number) => boolean): number {
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
+/** The first multiple of ``each`` at which something is so, where it is not so at ``low`` and is at ``high``: looked for by halving. */
+function firstWhere(low: number, high: number, each: number, so: (x: number) => boolean): number {
+  while (high - low > each) {
+    const middle = each * Math.floor((low + high) / 2 / each);
     if (so(middle)) high = middle;
     else low = middle;
   }
@@ -47,7 +47,7 @@ export function flips(size: Size, values: Values, points: Point[]): { x: number;
   return points.slice(1).flatMap((after, i) => {
     const before = points[i], binds = (x: number) => binding(timesAt({ ...values, [size.name]: x }));
     if (before.binds === after.binds) return [];
-    const x = firstWhere(before.x, after.x, (x) => binds(x) !== before.binds);
+    const x = firstWhere(before.x, after.x, multipleOf(size.name, values), (x) => binds(x) !== before.binds);
     return [{ x, from: before.binds, to: binds(x) }];
   });
 }
@@ -57,7 +57,7 @@ function fullFrom(size: Size, values: Values, points: Point[]): number | null {
   const { capacity } = step.value, over = (x: number) => timesAt({ ...values, [size.name]: x }).memory > capacity!;
   if (capacity === null) return null;
   const at = points.findIndex((point) => over(point.x));
-  return at < 0 ? null : at === 0 ? points[0].x : firstWhere(points[at - 1].x, points[at].x, over);
+  return at < 0 ? null : at === 0 ? points[0].x : firstWhere(points[at - 1].x, points[at].x, multipleOf(size.name, values), over);
 }
 
 /** The next flip as the answer's sizes grow, for its card. */
@@ -80,7 +80,7 @@ export function passing(): string[] {
     let [low, high] = [least, least];
     while (high < size.most && largest(high) === first) [low, high] = [high, Math.min(2 * high, size.most)];
     if (largest(high) === first) return [];
-    const from = firstWhere(low, high, (x) => largest(x) !== first);
+    const from = firstWhere(low, high, 1, (x) => largest(x) !== first);
     return [`${it.terms[at].resource}: mostly ${first} below ${size.name} = ${count(from)}, mostly ${largest(from)} from there on`];
   });
 }
@@ -172,9 +172,10 @@ export function SizeChart() {
   }, [size, values, chosen, it, others.length, functions.value]);
   if (!made || !size) return null;
   const least = Math.max(1, size.least), here = Math.min(Math.max(values[size.name], least), size.most);
-  const lowest = (x: number) => timesAt({ ...values, [size.name]: Math.round(x) });
+  const each = multipleOf(size.name, values), nearest = (x: number) => each * Math.max(1, Math.round(x / each));
+  const lowest = (x: number) => timesAt({ ...values, [size.name]: nearest(x) });
   const read = (x: number) => {
-    const whole = Math.round(x), times = lowest(whole);
+    const whole = nearest(x), times = lowest(whole);
     const per = chosen === "time" ? quantity(times.lower, "s") : quantity(made.amount(times.lower, whole), MEASURES[chosen].unit);
     return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : chosen === "throughput" ? "at most" : `${chosen} at most`}, {binding(times)} binds{made.full !== null && whole >= made.full && <b class="alert">, does not fit (needs {quantity(times.memory, "B")})</b>}
       {" · "}{it.terms.map((term) => `${term.resource} ${quantity(times[term.column], "s")}`).join(" · ")}</p>
@@ -185,5 +186,5 @@ export function SizeChart() {
   const head = <h2><select aria-label="what the chart shows" value={chosen} onChange={(e) => settle(() => { chosenMeasure.value = e.currentTarget.value; })}>
     {measures.map((each) => <option value={each}>{each}</option>)}</select> over <select aria-label="size of the chart" value={size.name}
     onChange={(e) => settle(() => { over.value = e.currentTarget.value; })}>{sizes.map((s) => <option value={s.name}>{s.name}</option>)}</select></h2>;
-  return <Chart spec={made.spec} head={head} following={{ at: here, read, y: (x) => made.amount(lowest(x).lower, Math.round(x)) }} />;
+  return <Chart spec={made.spec} head={head} following={{ at: here, read, y: (x) => made.amount(lowest(x).lower, nearest(x)) }} />;
 }

@@ -33,7 +33,7 @@ export interface Page {
   title: string; beside: string; sections: Section[]; charts: ChartSpec[]; steps: Step[]; answer: any; command?: string[];
 }
 export interface StepFunctions {
-  time: (v: Values) => Values; parts: (v: Values) => number[][]; holds: (v: Values) => boolean[]; work: (v: Values) => number[];
+  time: (v: Values) => Values; parts: (v: Values) => number[][]; holds: (v: Values) => boolean[]; multiples: (v: Values) => Values; work: (v: Values) => number[];
 }
 
 export const page = signal<Page | null>(null);
@@ -83,6 +83,8 @@ export const refused = computed(() => {
   const holds = functions.value[index.value].holds(now.value);
   return step.value.reasons.filter((_, i) => !holds[i]);
 });
+/** What a size has to be a multiple of for a step of these values to run. */
+export const multipleOf = (name: string, values: Values, which = index.value): number => functions.value[which].multiples(values)[name] ?? 1;
 export const bindingOf = (of: Step, times: Values): string =>
   of.terms.reduce((a, b) => (times[b.column] > times[a.column] ? b : a)).resource;
 /** What is not timed of each of several steps; of none where all lack the same of the same machine, as in ``untimed_apart``. */

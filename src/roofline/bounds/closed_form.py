@@ -381,6 +381,26 @@ class Formula(Answer):
         found = {str(each) for term in self.terms for each in stepped(term.written, *at)}
         return tuple(name for name in self.sizes if name in found)
 
+    @property
+    def multiples(self) -> dict[str, Any]:
+        """What a size has to be a multiple of, by its name: a number, or a form in other sizes.
+
+        >>> from roofline import formula
+        >>> formula("bf16[B, D_X] * bf16[D_X, F]", on="h100:8").multiples
+        {'D': 8}
+        """
+        found: dict[str, Any] = {}
+        for holds, _ in (*self.conditions, *self.runs):
+            size, of = holds.lhs.args if isinstance(holds, sympy.Eq) and isinstance(holds.lhs, sympy.Mod) else (None, 1)
+            if str(size) in self.letters:
+                found[str(size)] = sympy.lcm(found.get(str(size), 1), of)
+        return found
+
+    def multiple(self, name: str, point: Mapping[str, float]) -> int:
+        """The number that a size has to be a multiple of where the others are as at a point; 1 for any."""
+        known = {self.letters[each]: value for each, value in point.items() if each in self.letters}
+        return int(sympy.sympify(self.multiples.get(name, 1)).subs(known))
+
     @kept
     def flips(self) -> tuple[FormulaFlip, ...]:
         """Where another resource binds as each size grows from 1, the others as they are at the point.
@@ -402,8 +422,7 @@ class Formula(Answer):
         powers = 2.0 ** np.arange(LARGEST_SIZE.bit_length())  # numbers of chips, of which each may be a case by itself
         tried = np.unique([*np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)), *powers])
         steps = [getattr(way.letters[name], "multiple", 1) for way in self.ways if name in way.letters]
-        parts = [part.args for each in self.conditions for part in each.holds.atoms(sympy.Mod)]
-        shared = math.lcm(*(int(ways) for size, ways in parts if str(size) == name and ways.is_Integer))
+        shared = self.multiple(name, self.point)
         steps += [shared] * (shared > 1)
         tried = np.unique([np.ceil(tried / step) * step for step in {1, *steps}])
 

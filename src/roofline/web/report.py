@@ -358,8 +358,10 @@ def _slider(formula: Formula, name: str) -> dict[str, Any]:
     value = formula.point.get(name, USUAL)
     most = max(FARTHEST, value * 16)
     point = {**dict.fromkeys(formula.sizes, USUAL), **formula.point}
+    step = formula.multiple(name, point)
+    most += -most % step
     while most > value and not _holds(formula, {**point, name: most}):
-        most = max(value, most // 2)
+        most = max(value, most // 2 // step * step)
     return {
         "name": name, "value": value, "given": name in formula.point,
         "least": 0 if name in formula.from_zero else 1, "most": max(most, 2),
@@ -381,10 +383,11 @@ def _function(formula: Formula) -> str:
         f"[{', '.join(text(part.amount / part.rate, 'javascript') for part in term.parts)}]" for term in formula.terms
     )
     work = ", ".join(text(formula.forms.get(name, 0), "javascript") for name in ("flops", "bytes"))
+    multiples = ", ".join(f"{size}: {text(of, 'javascript')}" for size, of in formula.multiples.items())
     named = "".join(f"const {name} = {text(form, 'javascript')};" for name, form in formula.definitions.items())
     return (
         f"{{time: {formula.printed('javascript')}, parts: ({{{everything}}}) => {{{named} return [{parts}]}},"
-        f" holds: ({{{sizes}}}) => [{holds}], work: ({{{everything}}}) => {{{named} return [{work}]}}}}"
+        f" holds: ({{{sizes}}}) => [{holds}], multiples: ({{{sizes}}}) => ({{{multiples}}}), work: ({{{everything}}}) => {{{named} return [{work}]}}}}"
     )
 
 
