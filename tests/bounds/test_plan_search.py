@@ -61,7 +61,7 @@ def _reads(text: str) -> bool:
         return False
 
 
-@few(2)
+@few(1)
 @given(chains(), st.sampled_from([2**6, 2**10, 2**14]), st.sampled_from(["v5e:4x2", "v5p:4x4x4", "h100:16"]))
 def test_the_best_plan_is_the_best_of_all(text: str, batch: int, on: str) -> None:
     assume("_" in text and _reads(text))

@@ -407,6 +407,7 @@ def test_steps_of_a_framework_move_to_served_runs(tmp_path: Path) -> None:
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("to_the_end")
 def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> None:
     """Times of a framework 1.2 times as slow; taken as runs with an output they would need prefills at no time."""

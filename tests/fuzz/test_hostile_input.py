@@ -62,7 +62,7 @@ def test_no_hostile_argument_of_a_method_is_a_defect(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", some(["bound", "chips", "llm", "sweep", "train"], 2))
+@pytest.mark.parametrize("name", some(["bound", "chips", "llm", "sweep", "train"], 3, 2))
 def test_a_question_in_threads_has_the_answer_that_it_has_alone(name: str) -> None:
     assert calls.at_once(calls.QUESTIONS[name], 8 if LONG else 4) == ""
 

@@ -446,22 +446,26 @@ ISSUE = (
 
 @pytest.mark.parametrize(
     ("words", "file"),
-    [
-        (ISSUE, "pareto.svg"),
-        ((*SPLIT, "--context", "2000", "--view", "time", "--dark", "--width", "600"), "time.png"),
-        *(
-            (
-                ((*SPLIT, "--prompt", "1000", "--context", "2000"), "roofline.svg"),
-                ((*SPLIT, "--context", "2000", "--view", "memory"), "memory.svg"),
+    some(
+        [
+            (ISSUE, "pareto.svg"),
+            ((*SPLIT, "--context", "2000", "--view", "time", "--dark", "--width", "600"), "time.png"),
+            *(
                 (
-                    ("llm", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--prompt", "100", "--view", "memory"),
-                    "memory.png",
-                ),
-            )
-            if LONG
-            else ()
-        ),
-    ],
+                    ((*SPLIT, "--prompt", "1000", "--context", "2000"), "roofline.svg"),
+                    ((*SPLIT, "--context", "2000", "--view", "memory"), "memory.svg"),
+                    (
+                        ("llm", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--prompt", "100", "--view", "memory"),
+                        "memory.png",
+                    ),
+                )
+                if LONG
+                else ()
+            ),
+        ],
+        3,
+        1,
+    ),
 )
 def test_pictures(words: tuple[str, ...], file: str, capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / file

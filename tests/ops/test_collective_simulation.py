@@ -42,7 +42,7 @@ from simulate_spread import (
     turning_all_reduce,
     whole_sums,
 )
-from tests.strategies import LONG
+from tests.strategies import LONG, some
 
 from roofline.errors import HardwareError
 from roofline.hardware import catalog, chip
@@ -382,7 +382,7 @@ def cases() -> dict[str, list[tuple[Network, str, str]]]:
     return found
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(network.name for network in NETWORKS))
+@pytest.mark.parametrize("name", some(dict.fromkeys(network.name for network in NETWORKS), 2))
 def test_formula_and_simulation(name: str) -> None:
     for case in cases().get(name, ()):
         agree(*case)

@@ -84,7 +84,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("build", "inputs", "points", "backward"), [*some(CASES, 3, 1), *(LARGE if LONG else ())])
+@pytest.mark.parametrize(("build", "inputs", "points", "backward"), [*some(CASES, 5, 1), *(LARGE if LONG else ())])
 def test_a_formula_is_the_count_at_every_size(build, inputs, points, backward):
     model = on_shapes(build).eval()
     opened = trace(model, *inputs, backward=backward)
