@@ -611,7 +611,7 @@ def test_what_is_not_all_timed_shows_the_floor_of_its_timed_part_and_the_rates_o
     assert "h100 alone is timed whole" in str(bound("fp64[4096, 8192] * fp64[8192, 8192]", on=["h100", "v5e"]))
 
 
-@pytest.mark.parametrize("latency", [None, "1us"])
+@pytest.mark.parametrize("latency", some([None, "1us"], 2))
 def test_hops_without_a_latency_are_an_untimed_part_that_may_change_the_order(latency: str | None) -> None:
     """One that lacks a part has no star and no rank; others have one only where its timed part takes longer already."""
     given = {"mi300x.xgmi.latency": latency} if latency else {}

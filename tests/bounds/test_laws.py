@@ -127,7 +127,7 @@ def test_renaming_dims_changes_nothing(asked: Asked, machine: Machine) -> None:
 
 
 @given(expressions())
-@few(8)
+@few(5)
 def test_number_array_and_symbol_agree(asked: Asked) -> None:
     line, sizes = asked
     machine = CHIPS["h100"]

@@ -17,7 +17,7 @@ from tests.strategies import few, some
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 
 
-@few(12)
+@few(8)
 @given(
     left=st.sampled_from(["bf16", "int8", "fp8"]),
     right=st.sampled_from(["bf16", "int8", "int4"]),

@@ -449,6 +449,7 @@ def test_the_letters_of_a_row_stand_on_one_height():
     assert len(set(row)) == 1
 
 
+@pytest.mark.long
 def test_labels_keep_off_the_pale_band():
     drawn = drawn_layout(ALL["a100_time"]())
     lower = ALL["a100_time"]().line("lower")

@@ -162,6 +162,7 @@ def test_runs_above_the_roof_are_named_together():
     assert "run 5 ran faster than its bound" in plot(on="h100", measured=runs[5:]).notes[-1]
 
 
+@pytest.mark.long
 def test_a_picture_of_many_runs_grows_and_has_them_all_in_its_key():
     runs = [(f"kernel {i}", 10.0 ** (8 + i % 5), 10.0 ** (6 + i / 20), 10.0 ** (-4 + i % 3)) for i in range(36)]
     chart = plot(on="h100", measured=runs)

@@ -17,7 +17,7 @@ anchors = st.tuples(st.integers(5, 395), st.integers(5, 295))
 labels = st.lists(st.tuples(anchors, st.integers(8, 120), st.sampled_from([14, 28, 42])), max_size=14)
 
 
-@few(20)
+@few(10)
 @given(labels, st.lists(anchors, max_size=6))
 def test_placed_labels_are_free_and_inside(wanted, markers):
     taken = [Box(x, y, 10, 10) for x, y in markers]

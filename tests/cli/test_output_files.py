@@ -197,6 +197,7 @@ def test_a_table_of_numbers_says_their_units(tmp_path: Path, capsys: pytest.Capt
     assert frame.attrs["units"] == {"lower": "s", "upper": "s", "memory": "B"}
 
 
+@pytest.mark.long
 def test_accuracy_and_calibration_say_which_file_they_wrote(tmp_path: Path, capsys: Capture) -> None:
     runs, table, own = "docs/examples/t4_runs.csv", tmp_path / "rows.csv", tmp_path / "mine.toml"
     assert main(["accuracy", "t4", "-o", str(table)]) == 0

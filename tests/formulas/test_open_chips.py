@@ -137,7 +137,7 @@ def test_a_line_on_n_chips(on, line):
 
 
 @pytest.mark.parametrize(
-    "on", some(["v5p:nxnxn", "h100:n", "l4:n", "dgx-h100:n", "v6e:16xn", "a100:n", "v5e:n", "gb200:n"], 4, 3)
+    "on", some(["v5p:nxnxn", "h100:n", "l4:n", "dgx-h100:n", "v6e:16xn", "a100:n", "v5e:n", "gb200:n"], 8, 3)
 )
 def test_the_algorithm_of_a_collective_is_the_fastest_at_each_number(on):
     chosen, V = random.Random(on), symbol("V", exact=True)
@@ -251,6 +251,7 @@ def test_a_flip_beyond_whole_sequences_says_that_no_step_runs_there():
     assert [each.does_not_run for each in several.flips() if each.size == "n"] == [""]
 
 
+@pytest.mark.long
 def test_flips_are_at_numbers_that_chips_may_have():
     """Chips that split layers are a power of 2: 17 to 31 are no numbers of the formula's."""
     options = {"batch": 8, "context": 4096}

@@ -86,7 +86,7 @@ def test_a_figure_that_changes_nothing_is_said(words: str, capsys: Capture) -> N
     assert "given by the caller: hbm at 1 TB/s" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("words", [ONE, MANY])
+@pytest.mark.parametrize("words", some([ONE, MANY], 2))
 def test_where_data_starts_is_said_where_it_was_chosen(words: str, capsys: Capture) -> None:
     for more, said in (("", False), (" --cold", False), (" --warm", True)):
         assert main((words + more).split()) == 0

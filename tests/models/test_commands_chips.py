@@ -211,6 +211,7 @@ def test_contexts_of_one_sequence_have_a_price(capsys: pytest.CaptureFixture[str
     assert "at least $2.509 a million output tokens (context 1,000)" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_side_by_side_a_chip_without_the_format_says_which_one_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("llm", "llama-3.1-8b", "--on", "l4,t4:2", "--context", "4096", "--tensor", "1,2")
     said = " ".join(run(capsys, *words).split())

@@ -50,7 +50,7 @@ def _laid_out(model: Model, on: str, chips: int) -> Iterator[Model]:
                 continue
 
 
-@pytest.mark.parametrize(("name", "on", "batch", "context", "formats"), some(CASES, 2))
+@pytest.mark.parametrize(("name", "on", "batch", "context", "formats"), some(CASES, 3, 1))
 def test_no_layout_holds_it_on_fewer_chips_or_holds_more(
     name: str, on: str, batch: int, context: int, formats: dict[str, Any]
 ) -> None:
@@ -73,6 +73,7 @@ def test_no_layout_holds_it_on_fewer_chips_or_holds_more(
     assert [step.fits for step in steps] == [True, False]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("on", some(["h200", "h200:8"], 2))
 def test_one_answer_names_one_layout(on: str, capsys: Capture) -> None:
     """The nearest fit, the fewest chips, the longest context and the step that is shown have the same layout."""
@@ -95,6 +96,7 @@ def test_one_answer_names_one_layout(on: str, capsys: Capture) -> None:
     assert "2 such chips" not in split
 
 
+@pytest.mark.long
 def test_a_layout_that_was_given_stays() -> None:
     found = llm("deepseek-v3", on="h200", batch=32, context=32000, weights="fp8", expert=8, fit=True)
     fit = found.further["fewest"]

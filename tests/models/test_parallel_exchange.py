@@ -301,7 +301,7 @@ def test_json_of_several_layouts() -> None:
             {"tensor": 4}, {"expert": 8}, {"tensor": 2, "expert": 8, "shared_experts": "split"},
             {"tensor": 4, "context_parallel": 2}, {"tensor": 8, "expert": 2},
         ],
-        2,
+        3, 1,
     ),
     ids=str,
 )  # fmt: skip

@@ -140,7 +140,7 @@ def test_an_estimate_of_any_number_of_micro_batches_is_that_of_one_that_may_be_s
     assert found.estimate > least * found.lower
 
 
-@pytest.mark.parametrize(("batch", "numbers"), [(295, [3, 3, 4]), (8, [2, 2, 2])])
+@pytest.mark.parametrize(("batch", "numbers"), some([(295, [3, 3, 4]), (8, [2, 2, 2])], 2))
 def test_memory_grows_with_sequences_whatever_number_of_micro_batches_is_the_fastest(
     batch: int, numbers: list[int]
 ) -> None:

@@ -481,6 +481,7 @@ def test_no_number_of_chips_holds_less_than_a_sequence() -> None:
     assert train("llama-3-70b", on="h100:512", batch_tokens=4 * 10**6, sequence=8192).least_chips is None
 
 
+@pytest.mark.long
 def test_a_measured_step_is_taken_in_the_microbatches_of_one_that_is_not() -> None:
     asked: dict[str, Any] = {"on": "h100:32", "batch_tokens": "1M"}
     floor, ran = roofline.train("llama-3-8b", **asked), roofline.train("llama-3-8b", **asked, measured="5.2 s")

@@ -355,6 +355,7 @@ def test_a_change_that_costs_nothing_stands_before_other_chips_and_once() -> Non
     assert len(changes) == len(set(changes))
 
 
+@pytest.mark.long
 def test_the_quickest_number_of_microbatches_is_advised_and_no_other_is_quicker() -> None:
     asked = {"on": "h100:64", "tensor": 8, "pipeline": 8, "batch_tokens": 2**17, "sequence": 4096}
     found = roofline.train("llama-3-70b", microbatches=8, **asked)
@@ -469,6 +470,7 @@ def test_more_sequences_are_no_faster_where_copies_have_unlike_numbers_of_them(o
     assert train("llama-3-8b", **asked, batch_tokens=4096 * 19).lower <= two_each.lower * (1 + 1e-12)
 
 
+@pytest.mark.long
 def test_an_estimate_is_of_the_microbatches_that_memory_is_of() -> None:
     """The floor of any number is no run that somebody could see."""
     asked: dict[str, Any] = {"on": "h100:16", "fsdp": 4, "pipeline": 4, "overlap": 0.5}

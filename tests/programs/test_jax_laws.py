@@ -28,7 +28,7 @@ def _xla(function, *inputs):
     return jax.jit(function).lower(*inputs).cost_analysis().get("flops", 0)
 
 
-@few(15)
+@few(8)
 @given(b=SIZES, m=SIZES, k=SIZES, n=SIZES)
 def test_xla_agrees_on_matmuls(b, m, k, n):
     def network(x, y, z):
@@ -38,7 +38,7 @@ def test_xla_agrees_on_matmuls(b, m, k, n):
     assert trace(network, *inputs).flops("valid") == _xla(network, *inputs)
 
 
-@few(25)
+@few(15)
 @given(
     sizes=st.tuples(*(st.integers(1, 3),) * 3, st.integers(1, 3), st.integers(1, 3)),
     length=st.integers(5, 9),

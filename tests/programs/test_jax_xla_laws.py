@@ -48,7 +48,7 @@ def _agree(function, *inputs):
     assert as_xla(ours) == (theirs if theirs < 2**24 else pytest.approx(theirs, rel=2**-23))
 
 
-@few(30)
+@few(15)
 @given(
     shape=st.tuples(SMALL, SMALL, SMALL),
     steps=st.lists(st.tuples(st.sampled_from(sorted(STEPS)), SMALL, st.integers(1, 3), st.integers(0, 2)), max_size=5),

@@ -36,7 +36,7 @@ def _encoder(**options):
     return nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0, **options)
 
 
-@few(20)
+@few(6)
 @given(batch=st.integers(1, 9))
 def test_counts_are_linear_in_the_batch(batch):
     one, many = (trace(_encoder(), f"fp32[{n}, 8, 32]") for n in (1, batch))
@@ -45,7 +45,7 @@ def test_counts_are_linear_in_the_batch(batch):
     assert many.flops("all") - many.flops() == batch * (one.flops("all") - one.flops())
 
 
-@few(20)
+@few(10)
 @given(m=SIZES, k=SIZES, n=SIZES)
 def test_training_is_three_forwards(m, k, n):
     x = torch.empty(m, k, device="meta", requires_grad=True)
@@ -53,7 +53,7 @@ def test_training_is_three_forwards(m, k, n):
     assert trace(model, x, backward=True).flops() == 3 * trace(model, x).flops() == 6 * m * k * n
 
 
-@few(30)
+@few(20)
 @given(
     sizes=st.tuples(*(st.integers(1, 4),) * 3, st.integers(1, 3), st.integers(1, 3)),
     stride=st.integers(1, 3),
@@ -77,7 +77,7 @@ def test_convolution_against_a_loop(sizes, stride, pad, dilation, transposed):
     assert traced.only(phase="backward").macs() == 2 * each * slid * k
 
 
-@few(20)
+@few(10)
 @given(S=st.integers(1, 40), T=st.integers(1, 40))
 def test_a_causal_mask_is_found_however_it_is_written(S, T):
     q, kv = f"bf16[2, 4, {S}, 8]", f"bf16[2, 4, {T}, 8]"

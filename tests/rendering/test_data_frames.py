@@ -422,6 +422,7 @@ def test_a_frame_of_runs_is_taken_where_rows_are() -> None:
     assert repr(points) == "<10 points on NVIDIA A100 SXM4 80GB>"
 
 
+@pytest.mark.long
 def test_accuracy_of_a_kind_that_was_not_measured_has_a_frame_and_names_the_steps_with_it() -> None:
     found = roofline.accuracy("h200", op="moe")
     assert found.to_pandas()["kernel"].tolist() == ["experts"]

@@ -186,6 +186,7 @@ def test_pages_load(tab: Tab, explorer: str, page: str, selector: str, words: st
     assert tab.said == []
 
 
+@pytest.mark.long
 def test_what_is_wrong_stands_above_the_catalog(tab: Tab, explorer: str) -> None:
     shown(tab, f"{explorer}#/chips?pick=h100&set=nonsense", "[role=alert]")
     assert tab.page.locator("[role=alert]").bounding_box()["y"] < 200
