@@ -23,10 +23,11 @@ from benchmarks.estimates import baselines as baselined
 from benchmarks.estimates import shared_constants
 from benchmarks.estimates.baselines import baselines
 from benchmarks.estimates.rows import KEPT, LEAST, Group, same_kernels, stated_for
-from benchmarks.estimates.shared_constants import fit_family
+from benchmarks.estimates.shared_constants import fit_alone, fit_family
 from roofline.estimates import fitting, kernel_model, transfer
 from roofline.estimates.calibration import PRIOR
 from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
+from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.transfer import distance, mixed, on_another_chip, weights
@@ -306,7 +307,7 @@ def _why(
 
 def _alone(model: KernelModel, rows: Rows, one: Outcome) -> Fitted:
     """A chip fitted by itself, with the policy that its rows chose."""
-    return fit(model, rows, policy=one.constants.policy, most=40)
+    return fit_alone(model, rows, one.constants.policy)
 
 
 def measured_elsewhere(other: Group, group: Group, target: Machine) -> bool:
@@ -339,7 +340,7 @@ def outcome(group: Group, train: Rows, test: Rows, fitted: Fitted, check: tuple[
     }
     how = "eager" if group.library == "torch" else "host" if was_started_by_host(group) else "graph"
     source, state = SOURCES[how]
-    link = {"link": float(train.shapes["link"][0])} if "link" in train.shapes else {}
+    timed = {name: float(train.shapes[name].max()) for name in ("link", *IN_TURN) if name in train.shapes}
     constants = KernelConstants(
         chip=group.chip,
         kernel=group.kernel,
@@ -353,7 +354,7 @@ def outcome(group: Group, train: Rows, test: Rows, fitted: Fitted, check: tuple[
         interval=interval,
         valid=valid,
         state=state,
-        figures={**train.chip._asdict(), **link},
+        figures={**train.chip._asdict(), **timed},
         source=source,
     )
     low, high = constants.limits(estimated)

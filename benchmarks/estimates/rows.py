@@ -21,6 +21,7 @@ import numpy as np
 from roofline.estimates import attention, experts
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.constants import KERNELS
+from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.experts import MARLIN, TILES, row_tiles
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures
@@ -65,6 +66,10 @@ NAMES = {
     "w4a16_mxfp4": ("mxfp4", "weights only"),
     "w4a8_mxfp4_mxfp8": ("mxfp4", ""),
 }
+#: How many weights and activations the products of a library are timed with in turn, and those that are timed with one.
+#: TensorRT-LLM takes as many weights as fill the cache, where fewer do (aiconfigurator, collector/…/collect_gemm.py).
+TURNS = {"vllm": (6.0, 1.0), "sglang": (6.0, 6.0), "trtllm": (5.0, 1.0)}
+ONE_WEIGHT = (("vllm", "nvfp4"), ("vllm", "fp8_block"))
 #: Widths of the latents of DeepSeek-V3: keys with their rotary part, values; and of expanded heads.
 LATENT, LATENT_VALUE, EXPANDED_KEY, EXPANDED_VALUE = 576, 512, 192, 128
 
@@ -309,7 +314,14 @@ def contraction_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     a, b = FORMATS.get(rows[0]["sub"], FORMATS["bfloat16"])
     batch = column(rows, "nb", 1.0)
     sizes = {name: column(rows, name) for name in "mnk"} | ({"batch": batch} if batch.max() > 1 else {})
-    return {**sizes, "a_bytes": sizes["m"] * 0 + a, "b_bytes": sizes["m"] * 0 + b, "out_bytes": sizes["m"] * 0 + 2}
+    alike = {"a_bytes": a, "b_bytes": b, "out_bytes": 2}
+    if batch.max() == 1:
+        turns = TURNS.get(rows[0]["backend"], (1.0, 1.0))
+        if rows[0]["backend"] == "trtllm":
+            filling = np.ceil(column(rows, "l2_mib") * 2**20 / (sizes["n"] * sizes["k"] * b))
+            turns = (np.clip(filling, 1, turns[0]), turns[1])
+        alike |= dict(zip(IN_TURN, (1.0, 1.0) if (rows[0]["backend"], rows[0]["sub"]) in ONE_WEIGHT else turns))
+    return {**sizes, **{name: sizes["m"] * 0 + each for name, each in alike.items()}}
 
 
 def attention_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:

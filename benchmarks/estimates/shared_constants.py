@@ -15,6 +15,12 @@ from roofline.estimates.fitting import Fitted, Rows, fit, fit_together
 from roofline.estimates.kernel_model import FROM_HOST, KernelModel
 
 
+#: Shares of the cache that fits begin with: all of it, and that of a cache whose parts hold the same.
+CACHES: tuple[dict[str, float], ...] = ({}, {"cache_share": 0.4})
+#: Steps after which starts are told apart.
+LOOK = 8
+
+
 def chosen_policy(model: KernelModel, rows: Rows, sample: int = 200, from_host: bool = True) -> str:
     """The policy under which a model fits a sample of these rows best: another than the first one if clearly so.
 
@@ -58,7 +64,18 @@ def fit_family(
 
 
 def _alone(model: KernelModel, rows: Rows, policy: str, from_host: bool) -> Fitted:
-    return fit(model, rows, policy=policy or chosen_policy(model, rows, from_host=from_host), most=40)
+    return fit_alone(model, rows, policy or chosen_policy(model, rows, from_host=from_host))
+
+
+def fit_alone(model: KernelModel, rows: Rows, policy: str) -> Fitted:
+    """Fit all constants of a group, from the share of the cache that its rows fit best after a few steps.
+
+    What a cache keeps drops so sharply with what moves that no fit takes the share far.
+    """
+    starts = [model.defaults() | one for one in CACHES if one.keys() <= model.defaults().keys()]
+    looked = [fit(model, rows, start, policy=policy, most=LOOK) for start in starts]
+    best = min(range(len(looked)), key=lambda at: looked[at].cost)
+    return fit(model, rows, starts[best], policy=policy, most=40)
 
 
 def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted], turns: int) -> list[Fitted]:

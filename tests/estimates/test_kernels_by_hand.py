@@ -54,8 +54,9 @@ def all_reduce(s: Numbers, c: Numbers) -> float:
 def contraction(s: Numbers, c: Numbers) -> float:
     m, n, k = s["m"], s["n"], s["k"]
     a, b, out = m * k * s["a_bytes"], k * n * s["b_bytes"], m * n * s["out_bytes"]
-    kept_a, kept_b = (warm(a + b + out, c[f"{name}_cache_share"], 8) for name in ("activation", "weight"))
-    kept = kept_a * a + kept_a * out + kept_b * b
+    turn = a * s["activations_in_turn"] + b * s["weights_in_turn"] + out  # all that calls move until the first comes again
+    again = {"a": turn if s["activations_in_turn"] > 1 else a + b + out, "b": turn + s["beside"], "out": a + b + out}
+    kept = sum(size * warm(again[name], c["cache_share"], 16) for name, size in {"a": a, "b": b, "out": out}.items())
     times = []
     for tile_rows, tile_columns in TILES:
         for split in SPLITS:
@@ -114,6 +115,7 @@ SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[flo
         {
             "m": (1, 100, 4096), "n": (1000, 8192), "k": (32, 512, 8192),
             "a_bytes": (1, 2), "b_bytes": (0.5, 2), "out_bytes": (2,),
+            "weights_in_turn": (1, 6), "activations_in_turn": (1, 6), "beside": (0, 10**7),
         },
     ),
 }  # fmt: skip

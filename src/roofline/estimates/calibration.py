@@ -268,7 +268,7 @@ def calibrate(
             if estimator.only and not known:
                 said = f"constants of {named} say nothing of {key[0].replace('_', ' ')} on {machine.key}"
                 raise InputError(said, hint="start from a chip of the same vendor that has them")
-            rows = as_rows(kept, chip_figures(machine, sources[0][0], kept[0].run))
+            rows = as_rows(kept, sources[0][0], machine)
             found = refitted(sources, rows, machine.key, key[3], [one.where for one in kept])
             fitted.append(replace(found, formats=formats_of(kept)))
             whose = in_a_row(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
@@ -298,7 +298,7 @@ def without_odd(
     record = sources[0][0]
     if record.transferred_from == TYPICAL:
         return kept
-    rows = as_rows(kept, chip_figures(machine, record, kept[0].run))
+    rows = as_rows(kept, record, machine)
     off = np.log(rows.seconds / expected_before(sources, rows))
     odd = np.abs(off - np.median(off)) > np.log(ODD)
     if not odd.any() or odd.sum() > len(kept) / MOST_ODD or len(kept) - odd.sum() < LEAST_ROWS:
@@ -315,11 +315,12 @@ def expected_before(sources: Sources, rows: Rows) -> Any:
     return mixed(times, [share for _, share in sources])
 
 
-def as_rows(kernels: Sequence[MeasuredKernel], figures: ChipFigures) -> Rows:
-    """Kernels of one kind as arrays of shapes and seconds."""
-    names = sorted({name for one in kernels for name in one.run.shapes})
-    shapes = {name: np.array([float(one.run.shapes.get(name, 0.0)) for one in kernels]) for name in names}
-    return Rows(shapes, np.array([one.seconds for one in kernels]), figures)
+def as_rows(kernels: Sequence[MeasuredKernel], record: KernelConstants, machine: Machine) -> Rows:
+    """Kernels of one kind as arrays of shapes and seconds, timed as those that constants are known of."""
+    each = [record.as_timed(one.run.shapes) for one in kernels]
+    names = sorted({name for one in each for name in one})
+    shapes = {name: np.array([float(one.get(name, 0.0)) for one in each]) for name in names}
+    return Rows(shapes, np.array([one.seconds for one in kernels]), chip_figures(machine, record, kernels[0].run))
 
 
 def refitted(
@@ -366,7 +367,7 @@ def refitted(
         source=OWN_RUNS,
         state="",
         version="",
-        figures=rows.chip._asdict() if record.figures else {},
+        figures={**record.figures, **rows.chip._asdict()} if record.figures else {},
     )
     expected = model.times(rows.shapes, rows.chip, values, policy)
     off = np.log(rows.seconds / expected)
@@ -509,7 +510,7 @@ def _of_format(dtype: str, machine: Machine, estimator: Estimator, library: str)
     limits = {name: record.valid.get(name, ends) for name, ends in USUAL.items()}
     here = chip_figures(machine, record, first)
     kernels = _candidates(dtype, limits, machine, here)
-    rows = as_rows(kernels, here)
+    rows = as_rows(kernels, record, machine)
     starts = [(one.values, one.policy) for one, _ in sources]
     told = most_telling(KERNELS[first.kernel], rows, starts, [share for _, share in sources], limits, RUNS)
     chosen = [kernels[at].run for at in told]

@@ -27,7 +27,8 @@ from typing import Any
 from roofline.answers import MADE_TO_HOLD
 from roofline.errors import InputError, check_one_of, quoted, suggest
 from roofline.estimates import attention, contraction, experts, steps, vector_and_collectives
-from roofline.estimates.kernel_model import KernelModel
+from roofline.estimates.contraction import IN_TURN
+from roofline.estimates.kernel_model import BESIDE, KernelModel
 from roofline.files import read_toml, toml_value, write_text
 from roofline.frozen import dataclass, field
 from roofline.lazy import np
@@ -220,6 +221,11 @@ class KernelConstants:
         """Names of the shapes that lie outside what was measured."""
         known = [(name, np.asarray(shapes[name]), *ends) for name, ends in self.valid.items() if name in shapes]
         return tuple(name for name, sizes, low, high in known if not np.all((sizes >= low) & (sizes <= high)))
+
+    def as_timed(self, shapes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Shapes of a kernel by itself with those that the measured ones were timed with; a step moves its own bytes."""
+        known = {} if BESIDE in shapes else {name: self.figures[name] for name in IN_TURN if name in self.figures}
+        return {**known, **shapes}
 
     def octaves_outside(self, shapes: Mapping[str, Any]) -> Any:
         """How far kernels lie outside what was measured: doublings of the shape that is furthest out, 0 inside."""

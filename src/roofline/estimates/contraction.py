@@ -11,6 +11,10 @@ pieces. For every choice of tile and split::
     memory = (cold bytes + warm bytes / 3) / (memory_efficiency · B/s)
     T      = ((waves · tile)^p + memory^p)^(1/p) + split cost
 
+Bytes are warm that the cache still has from the call before: all that moved since then, other weights that calls take
+in turn and what other kernels move included, fits in its share. Each library's products were timed with weights, and
+SGLang's with activations too, in turn; a product of a step takes none in turn.
+
 The time is the soft minimum over the choices, ``(Σ T^(−1/width))^(−width)``, plus the launch. No time of a choice falls
 as a size grows, nor does this minimum, but where ``small nosplit`` begins to cut. Long kernels are slower as far as
 they keep the units busy, which is what takes power::
@@ -65,8 +69,9 @@ TILES = (
 )  # fmt: skip
 #: Into how many pieces the depth is cut.
 SPLITS = (1, 2, 4, 8, 16)
-#: How sharply a repeated call loses operands that its cache cannot hold, and how much faster a cache brings them.
-SHARPNESS, CACHE_SPEEDUP = 8.0, 3.0
+#: How sharply a repeated call loses operands that its cache cannot hold, and how much faster a cache brings them. Of
+#: TensorRT-LLM's on L40S and RTX PRO 6000 weights that fill 1.00 of it stay, and of those that fill 1.09 nothing does.
+SHARPNESS, CACHE_SPEEDUP = 16.0, 3.0
 ANY = float("inf")
 _HOPPER = (
     *((16, ANY, (16, 64)), (64, 1280, (16, 64)), (64, ANY, (64, 64))),
@@ -103,8 +108,10 @@ PRODUCT_POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {F
 SMALL_WHOLE, LEAST_SPLIT = "small nosplit", 2.0**21
 #: Policies whose choices depend on the product's sizes.
 LIMITED = ("bucket", "big", SMALL_WHOLE, *STATED_TILES)
+#: How many weights, and how many activations, calls take in turn, so that a cache brings fewer of them.
+IN_TURN = ("weights_in_turn", "activations_in_turn")
 #: Shapes of a product, each with its value where it is left out.
-SHAPES = {**dict.fromkeys(("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"), 1.0), BESIDE: 0.0}
+SHAPES = {**dict.fromkeys(("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes", *IN_TURN), 1.0), BESIDE: 0.0}
 #: Products worked out at once: with all their choices they stay in a core's own cache.
 ROWS_AT_ONCE = 128
 
@@ -118,8 +125,7 @@ CONSTANTS = (
     ),
     ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.4, 0.01, 1.0, own=True),
     ModelConstant("epilogue", "s/B", "time to write a byte of a tile", 2e-11, 1e-13, 1e-9),
-    ModelConstant("activation_cache_share", "", "cache that keeps A and C between calls, as a share", 0.5, 0.01, 20.0),
-    ModelConstant("weight_cache_share", "", "cache that keeps B, as a share", 0.06, 0.003, 20.0, own=True),
+    ModelConstant("cache_share", "", "cache that keeps operands between calls, as a share", 0.9, 0.05, 2.0, own=True),
     ModelConstant("overlap_exponent", "", "how well tiles and memory overlap", 4.0, 1.0, 12.0),
     ModelConstant("choice_width", "", "how sharply the best tile is chosen", 0.04, 0.001, 0.5),
     ModelConstant("throttle", "", "lower clock in long and busy kernels", 0.05, 0.001, 0.6, moves_with="slowing"),
@@ -154,7 +160,10 @@ def _legal(policy: str, m: Array, n: Array, k: Array, choices: tuple[Any, Any, A
 
 
 class _Products(NamedTuple):
-    """What a product's shapes say of each choice, whatever the constants: a row a product, a column a choice."""
+    """What a product's shapes say of each choice, whatever the constants: a row a product, a column a choice.
+
+    ``operands`` are bytes of C, A and B, each with all that moves until it is used again.
+    """
 
     tile: Array
     loaded: Array
@@ -165,10 +174,8 @@ class _Products(NamedTuple):
     summed: Array
     is_split: Array
     legal: Any
-    activations: Array
-    weights: Array
+    operands: tuple[tuple[Array, Array], ...]
     whole: Array
-    beside: Array
     flops: Array
 
 
@@ -207,16 +214,17 @@ def _few_products(shapes: Same[Shapes], cores: float, policy: str) -> tuple[tupl
 
 
 def _products(sizes: Sequence[Array], cores: float, policy: str) -> _Products:
-    m, n, k, batch, a_bytes, b_bytes, out_bytes, beside = sizes
+    m, n, k, batch, a_bytes, b_bytes, out_bytes, weights, activations, beside = sizes
     choices = rows, columns, split = _choices(policy)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
     a, b, out = batch * m * k * a_bytes, batch * k * n * b_bytes, batch * m * n * out_bytes
     whole = a + b + out
+    turn = whole + (weights - 1) * b + (activations - 1) * a
+    operands = (out, whole), (a, np.where(activations > 1, turn, whole)), (b, turn + beside)
     return _Products(
         2 * rows * columns, rows * a_bytes + columns * b_bytes, k / split, rows * columns * out_bytes,
         np.ceil(tiles / cores), np.maximum(tiles / cores, 1), 8 * rows * columns, split > 1,
-        _legal(policy, m, n, k, choices) if policy in LIMITED else None, a + out, b, whole, whole + beside,
-        (2 * batch * m * n * k)[:, 0],
+        _legal(policy, m, n, k, choices) if policy in LIMITED else None, operands, whole, (2 * batch * m * n * k)[:, 0],
     )  # fmt: skip
 
 
@@ -228,9 +236,7 @@ def _time_and_memory(of: _Products, chip: ChipFigures, cores: float, c: Values) 
     load = of.loaded / c["core_l2_rate"]
     inner = np.maximum(of.depth, c["shortest_depth"]) * np.cbrt(mma * mma * mma + load * load * load)
     tile = inner + c["tile_overhead"] + c["epilogue"] * of.written
-    cold_a = 1 - warm_share(of.whole, c["activation_cache_share"], chip.cache, SHARPNESS)
-    cold_b = 1 - warm_share(of.beside, c["weight_cache_share"], chip.cache, SHARPNESS)
-    cold = of.activations * cold_a + of.weights * cold_b
+    cold = sum(one * (1 - warm_share(moved, c["cache_share"], chip.cache, SHARPNESS)) for one, moved in of.operands)
     stream = c["memory_efficiency"] * chip.bandwidth
     memory = (cold + (of.whole - cold) / CACHE_SPEEDUP) / stream
     extra = np.where(of.is_split, c["split_overhead"] + of.summed * of.waves / c["core_l2_rate"], 0.0)
@@ -279,15 +285,12 @@ def quantised_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = 
 
 
 #: Shapes of a product alone, and constants of one with the quantiser of its activations before it.
-_OF_PRODUCT = tuple(name for name in SHAPES if name != BESIDE)
+_OF_PRODUCT = tuple(name for name in SHAPES if name not in (BESIDE, *IN_TURN))
 _WITH_QUANTISER = (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE))
 
-#: Constants of products that are a library's, also where cuBLAS runs them: rates, the start, and both shares of the
-#: cache, as each benchmark uses its buffers again in its own way. The others are the kernel's.
-OF_LIBRARY = (
-    *("compute_efficiency", "memory_efficiency", "launch_time", "core_l2_rate"),
-    *("activation_cache_share", "weight_cache_share"),
-)
+#: Constants of products that are a library's, also where cuBLAS runs them: rates, the start, and the share of the cache.
+#: The others are the kernel's.
+OF_LIBRARY = ("compute_efficiency", "memory_efficiency", "launch_time", "core_l2_rate", "cache_share")
 #: Those of a core that runs several tiles, as Intel's: its rates, the start, and how its tiles begin and share waves.
 #: What its cache keeps, rows that the host started hardly tell.
 OF_CORES = (*OF_LIBRARY[:4], "tile_overhead", "wave_quantisation")

@@ -744,7 +744,7 @@ def _vendor(key: str) -> str | None:
 def _parts(record: KernelConstants, run: KernelRun, machine: Machine, in_graph: bool) -> Parts:
     """Parts of the time of one run of a kernel; in a graph without the host, if that started it when measured."""
     figures = chip_figures(machine, record, run)
-    parts = KERNELS[record.kernel].parts(run.shapes, figures, record.values, record.policy)
+    parts = KERNELS[record.kernel].parts(record.as_timed(run.shapes), figures, record.values, record.policy)
     if in_graph and record.policy.endswith(FROM_HOST):
         return Parts({**parts.seconds, "launch": 0 * parts.time})
     return parts
