@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from roofline.programs import trace
-from roofline.programs.positions import Elements, of_values, place, worked_out
+from roofline.programs.positions import Elements, converted, of_values, place, worked_out
 from roofline.sizes import is_symbol, symbol
 from tests.strategies import some
 
@@ -191,6 +191,14 @@ def test_a_mask_of_too_many_parts_or_of_no_number_is_not_read():
     rows, columns = Elements((S, 1), place(-2)), Elements((T,), place(-1))
     assert worked_out("multiply", worked_out("less", rows, columns), float("-inf")) is None
     assert [worked_out("trunc", number).number for number in (-1.5, 1.5)] == [-1, 1]
+
+
+def test_chunks_that_are_cut_towards_zero_before_the_first_place():
+    rows, columns = Elements((9, 1), place(-2) - 4), Elements((5,), place(-1))
+    own, other = (converted(worked_out("true_divide", each, 4), "int64") for each in (rows, columns))
+    alike, i = worked_out("equal", own, other), np.arange(9)[:, None] - 4
+    for mask, seen in ((alike, i >= -9), (worked_out("and", alike, worked_out("ge", rows, columns)), i >= range(5))):
+        assert mask.visible().pairs(9, 5) == ((np.trunc(i / 4) == np.arange(5) // 4) & seen).sum()
 
 
 def test_what_is_written_into_a_mask_is_known_no_more():

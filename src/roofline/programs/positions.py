@@ -112,7 +112,7 @@ def _tight(part: frozenset[Any]) -> frozenset[Any] | None:
     for one, other in combinations(part, 2):
         if (apart := one - other).is_number:
             left.discard(one if apart >= 0 else other)
-        elif (between := one + other).is_number and between < 0:
+        elif (one + other).is_negative:
             return None
     return frozenset(left)
 
@@ -528,14 +528,19 @@ def worked_out(name: str, *operands: Any) -> Elements:
     if function is None or any(each is None for each in operands):
         raise _Unknown
     given = [each if isinstance(each, Elements) else Elements((), each) for each in operands]
-    found: list[tuple[Any, Parts]] = []
+    found: list[tuple[Any, Parts | None]] = []
     for chosen in every(*(each.cases.items() for each in given)):
-        parts = _both(*(parts for _, parts in chosen))
-        for value, where in function(*(value for value, _ in chosen)) if parts else ():
+        parts = [part for _, part in chosen]
+        for value, where in function(*(value for value, _ in chosen)) if _if_told(_both)(*parts) != NOWHERE else ():
             if value is sympy.nan:
                 raise _Unknown
-            found.append((sympy.sympify(value), _both(parts, where)))
-    return Elements(broadcast(*(each.shape for each in given)), cases=_merged(found))
+            found.append((sympy.sympify(value), _if_told(_both)(*parts, where)))
+    rest = {value for value, parts in found if parts is None}  # of too many parts: where no other value stands
+    told = [(value, parts) for value, parts in found if parts is not None and value not in rest]
+    if len(rest) > 1:
+        raise _Unknown
+    told += [(value, _negated(_either(*(parts for _, parts in told)))) for value in rest]
+    return Elements(broadcast(*(each.shape for each in given)), cases=_merged(told))
 
 
 def everywhere(value: Any, shape: Sequence[Size]) -> Elements | None:
@@ -609,8 +614,10 @@ def _floored(first: Any, second: Any) -> Any:
 def _truncated(a: Any) -> _Cases:
     if a.is_integer or a.is_finite is False:
         return [(a, EVERYWHERE)]
-    parts = _at_least(a)
-    return [(sympy.floor(a), parts), (-sympy.floor(-a), _negated(parts))]
+    whole, of = sympy.fraction(sympy.together(a))
+    parts = _at_least(whole)
+    up = sympy.floor(sympy.expand((whole + of - 1) / of)) if whole.is_integer and of.is_integer else -sympy.floor(-a)
+    return [(sympy.floor(a), parts), (up, _negated(parts))]
 
 
 #: Functions by the names that numpy, PyTorch, JAX and ONNX have for them, in small letters.
