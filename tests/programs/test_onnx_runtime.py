@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx import TensorProto, helper
 
+from roofline.ops.contraction import tiled_tensors
 from roofline.programs import trace as trace_any
 from tests.programs.onnx_models import model, runtime, value, weight
 
@@ -172,6 +173,8 @@ def test_experts_read_the_matrices_that_tokens_meet():
     assert traced.flops() == 2 * S * 2 * (2 * D * 4 * D)
     met = min(2 * S, 32) * D * 4 * D * 4
     assert [t.traffic_bytes for t in experts.reads if t.role == "weight"] == [met, met]
+    again = {t.label: amount for t, amount in tiled_tensors(experts, 1, 4 * D)}
+    assert again["w1"] == again["w2"] == 2 * S * D * 4 * D * 4  # a tile of one row each
     assert traced.parameters() == 2 * 32 * D * 4 * D
     assert traced.complete
 

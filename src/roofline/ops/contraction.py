@@ -164,7 +164,8 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
         right = max(matrices, ⌈m/bm⌉) of one matrix           where the rows are those of several, as of experts
 
     Where rows are dealt to several matrices, each matrix has a tile of its own at least, and the rows fill ⌈m/bm⌉
-    tiles at least; left then has a row for each product. What else it reads, a bias or the scales of quantised
+    tiles at least; left then has a row for each product. Several layers of experts in one operation, as many as
+    ``options["layers"]``, are right operands all. What else it reads, a bias or the scales of quantised
     weights, is read once.
     The sum over k stays on chip, so ``bk`` does not matter here; :func:`tile_bytes` says what must fit.
     With bf16 and without the result the intensity is bm·bn/(bm + bn).
@@ -178,17 +179,20 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
 
 def tiled_tensors(op: Op, bm: int, bn: int) -> list[tuple[Tensor, Size]]:
     """Each tensor of a tiled contraction with the bytes that are moved of it."""
-    left, right, out = _matrices(op)
+    left, _, out = _matrices(op)
     m, n, k, batch = (op.dims[name] for name in ("m", "n", "k", "batch"))
+    layers = op.options.get("layers", 1)
+    rights, others = op.reads[1 : 1 + layers], op.reads[1 + layers :]
 
-    def loaded(tensor: Tensor, length: Size, again: Size) -> tuple[Tensor, Size]:
+    def loaded(tensor: Tensor, own: Size, again: Size) -> tuple[Tensor, Size]:
         if "groups" not in op.dims:
             return tensor, tensor.traffic_bytes * again
-        elements = maximum(tensor.traffic_elements, product((length, k, batch, again)))
-        return tensor, replace(tensor, touched=elements).traffic_bytes
+        return tensor, replace(tensor, touched=maximum(tensor.traffic_elements, own * again)).traffic_bytes
 
-    both = [loaded(left, m, ceil_div(n, bn)), loaded(right, n, ceil_div(m, bm))]
-    return [*both, *((tensor, tensor.traffic_bytes) for tensor in (*op.reads[2:], out))]
+    each = [product((n, k, batch)) if layers == 1 else exact_div(t.elements, op.dims["groups"]) for t in rights]
+    both = [loaded(left, product((m, k, batch)), ceil_div(n, bn))]
+    both += [loaded(right, own, ceil_div(m, bm)) for right, own in zip(rights, each, strict=True)]
+    return [*both, *((tensor, tensor.traffic_bytes) for tensor in (*others, out))]
 
 
 @takes()

@@ -573,15 +573,19 @@ def experts(call: Call) -> Priced:
     layers = [place for place in range(2, len(call.operands), step) if call.has(place)]
     each = [exact_div(product(call.shape(place)), E) * per_byte for place in layers]
     met = minimum(tokens * k, E)
-    given = [place for place in range(2, len(call.operands)) if call.has(place)]
+    given = sorted(
+        (place for place in range(2, len(call.operands)) if call.has(place)), key=lambda at: at not in layers
+    )
     held = tuple(t for place in given for t in call.touch(place, met * exact_div(product(call.shape(place)), E)))
     sizes = {"m": tokens * k, "n": exact_div(sum(each), x[-1]), "k": x[-1]}
     op = pricing.contraction(call.name, call.read(0, 0), call.writes, **sizes)
     cost = PER_ELEMENT[_ACTIVATIONS[call.get("activation_type", "relu")]]
     between = tokens * k * exact_div(each[1], x[-1]) * cost.flops
     mixed = SOFTMAX_PER_ELEMENT * tokens * E + 2 * tokens * k * x[-1] + (DEQUANTISE * met * sum(each) if packed else 0)
-    reads, note = (*call.read(0, 1), *held), "tokens of a mixture of experts meet as many different experts as they can"
-    return call.beside(op, between + mixed, pricing.arithmetic(call.read(0)), reads=reads, note=note)
+    facts = {"reads": (*call.read(0), *held, *call.read(1)), "dims": {**op.dims, "groups": E}}
+    facts |= {"note": "tokens of a mixture of experts meet as many different experts as they can"}
+    facts |= {"options": {**op.options, "layers": len(layers)}}
+    return call.beside(op, between + mixed, pricing.arithmetic(call.read(0)), **facts)
 
 
 # What goes in is read, what comes out is written.
