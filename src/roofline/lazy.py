@@ -46,7 +46,7 @@ else:
             if name.startswith("__") and name != "__version__":
                 raise AttributeError(name)
             library = import_module(self._module)
-            for kind in self._unevaluated.split():
+            for kind in self.__dict__.pop("_unevaluated", "").split():
                 copyreg.pickle(getattr(library, kind), _as_it_is)
             found = self.__dict__[name] = getattr(library, name)
             return found

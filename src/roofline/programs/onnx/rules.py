@@ -256,7 +256,7 @@ def multi_head(call: Call) -> Priced:
     sizes = AttentionSizes(q[0], q[1], T, heads, heads, h, h_v, 0)
     found = _attend(call, sizes, call.reads, bool(call.get("unidirectional", 0)), kept)
     found = _in_place(found, presents, T, length=2)
-    return [*_bias(call, 3, q[0] * q[1] * call.shape(3)[0] if call.has(3) else 0), found]
+    return [*_bias(call, q[0] * q[1]), found]
 
 
 @rule("GroupQueryAttention")
@@ -334,12 +334,12 @@ def projected(call: Call) -> Priced:
     return [project, _in_place(found, presents, x[1], length=3)]
 
 
-def _bias(call: Call, place: int, size: Size) -> list[Op]:
+def _bias(call: Call, tokens: Size) -> list[Op]:
     """A bias that is added to queries, keys and values beforehand."""
-    if not call.has(place):
+    if not call.has(3):
         return []
-    made = (Tensor(f"{call.writes[0].ident}.biased", (size,), call.writes[0].dtype),)
-    return [pricing.elementwise("add", (*call.read(0, 1, 2), *call.read(place)), made, name="bias")]
+    made = (Tensor(f"{call.writes[0].ident}.biased", (tokens * call.shape(3)[0],), call.writes[0].dtype),)
+    return [pricing.elementwise("add", call.read(0, 1, 2, 3), made, name="bias")]
 
 
 @rule("FlexAttention")
