@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 from functools import reduce
@@ -379,6 +380,10 @@ def test_two_clusters_are_a_mistake_and_so_is_a_file_for_blocks(
 ) -> None:
     with pytest.raises(InputError, match="workers and scheduler are two clusters"):
         Cluster(workers=2, scheduler="tcp://host:8786")
+    # a worker imports the script that asks for workers
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(InputError, match="asks for workers again; in a script, what asks goes under if __name__"):
+        Cluster(workers=2).opened().__enter__()
     words = ["sweep", "llama-2-7b", "--on", "h100", "--batch", "1:9", "--context", "64"]
     cases = {
         ("--keep", "top=1", "-o", "grid.csv"): "name a folder: -o grid/",

@@ -134,12 +134,20 @@ def _connected(address: str | None, file: str | None) -> Iterator[Any]:
         yield client
 
 
+#: What a script lacks whose workers do not start.
+_GUARD = "in a script, what asks goes under if __name__ == '__main__':"
+
+
 @contextmanager
 def _local(workers: int) -> Iterator[Any]:
     distributed = load_extra("distributed", "dask")
     import logging
+    from multiprocessing import current_process
 
     from dask import config
+
+    if getattr(current_process(), "_inheriting", False):  # a worker that imports the script which asks for workers
+        raise InputError("a worker imports this script, which asks for workers again", hint=_GUARD)
 
     # Dask has freed memory go back to the system at once: columns of a megabyte then take twice as long
     environment = dict(config.get(_ENVIRONMENT))
@@ -147,9 +155,12 @@ def _local(workers: int) -> Iterator[Any]:
     # Ctrl-C on a terminal reaches the workers too; it is for this process to stop them
     preloads = [*config.get(_PRELOAD), "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"]
     with config.set({_ENVIRONMENT: environment, _PRELOAD: preloads}):
-        local = distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
-        )
+        try:
+            local = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+            )
+        except RuntimeError as error:
+            raise InputError(f"no worker starts: {str(error).rstrip('.')}", hint=_GUARD) from None
     with local, distributed.Client(local) as client:
         yield client
 
