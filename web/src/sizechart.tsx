@@ -134,7 +134,7 @@ export function SizeChart() {
   const made = useMemo(() => {
     if (!size) return null;
     const points = sampled(size, values);
-    if (points.length < 2) return null;
+    if (points.filter((point) => point.times.lower >= 0).length < 2) return null;
     const { label, unit, of } = MEASURES[chosen];
     const amount = (time: number, x: number, which = index.value) => {
       const at = { ...values, [size.name]: x };
