@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import roofline
 from roofline.errors import RooflineError
 from roofline.hardware import chip
-from roofline.models import load, names, serve_bound
+from roofline.models import decode, load, names, serve_bound
 from roofline.models.config import _index
 from roofline.models.description import Model
 from roofline.models.serving.answer import serve
@@ -265,11 +265,13 @@ def test_windows_and_states_stop_growing() -> None:
     assert sliding.cache_bytes(9000) - sliding.cache_bytes(8000) == 1000 * full
     assert hybrid.cache_bytes(2) - hybrid.cache_bytes(1) == 10 * 2 * 2 * 256 * 2
     assert hybrid.cache_bytes(1) > 30 * 32 * 128 * 128 * 4
+    read = {tensor.traffic_elements for op in decode(sliding, batch=1, context=1000) for tensor in op.reads
+            if "cache" in tensor.ident}  # fmt: skip
+    assert read == {127 * 8 * 64, 1000 * 8 * 64}  # a token sees itself and 127 before it
 
 
 def test_largest_batch_and_context_are_the_largest() -> None:
     model = load("llama-3-8b")
-    from roofline.models import decode
 
     def total(batch: int, context: int) -> float:
         return float(needs(model, decode(model, batch=batch, context=context), context + 1, batch, {}).total)

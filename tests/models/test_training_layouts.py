@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import comb
 from typing import Any
 
@@ -189,13 +190,15 @@ def test_chips_that_hold_the_same_weights_add_up_their_gradients(zero: int) -> N
 
 
 def test_copies_add_up_what_each_chip_looks_after() -> None:
-    """Without ZeRO too: between the two halves of the AllReduce of the chips that share."""
-    sent = []
-    for zero in (0, 1):
-        found = train("llama-3-8b", on="h100:16", batch_tokens=2**17, data=2, fsdp=8, zero=zero)
-        ops = [each.op for each in found.bound.ops if each.op.name == "gradients of copies"]
-        sent.append(sum(op.dims["bytes"] * op.repeat for op in ops))
-    assert sent == [2 * load("llama-3-8b").parameters / 8] * 2
+    """Without ZeRO too: between the two halves of the AllReduce of the chips that share, which is of each microbatch
+    where chips keep a part of the gradients alone, from the second stage of ZeRO on."""
+    whole = 2 * load("llama-3-8b").parameters
+    for zero, times in ((0, 1), (1, 1), (2, 2)):
+        asked: dict[str, Any] = {"on": "h100:16", "batch_tokens": 2**17, "data": 2, "fsdp": 8, "microbatches": 2}
+        sent = Counter[str]()
+        for each in train("llama-3-8b", **asked, zero=zero).bound.ops:
+            sent[each.op.name] += each.op.dims.get("bytes", 0) * each.op.repeat
+        assert (sent["gradients"], sent["gradients of copies"]) == (times * whole, whole / 8)
 
 
 def test_chips_that_share_tokens_make_and_gather_latents() -> None:
