@@ -415,7 +415,7 @@ def test_no_line_runs_through_the_label_of_a_region(size):
     assert not any(strokes.overlap(text.box).any() for text in regions)
 
 
-@pytest.mark.parametrize(("name", "most"), some([("a100_time", 0), ("levels", 3), ("levels_of_two", 3)], 3))
+@pytest.mark.parametrize(("name", "most"), some([("a100_time", 0), ("levels", 3), ("levels_of_two", 3)], 3, 2))
 def test_a_label_stands_beside_the_line_down_from_a_ridge_where_a_place_there_is_as_near(name, most):
     chart = ALL[name]().with_width(600)
     found = drawn_layout(chart)

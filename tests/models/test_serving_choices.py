@@ -473,7 +473,7 @@ def test_every_line_of_advice_is_a_fresh_answer(name: str, phase: str, asked: di
         assert again.footprint.fits is not False or before.footprint.fits is False
 
 
-@pytest.mark.parametrize(("prompt", "best"), some([(128, 1), (8192, 16)], 2))
+@pytest.mark.parametrize(("prompt", "best"), some([(128, 1), (8192, 16)], 2, 1))
 def test_micro_batches_with_which_stages_are_done_first_are_advised(prompt: int, best: int) -> None:
     """The best of all up to eight times as many as stages, by powers of two; each chunk reads its weights again."""
     asked: dict[str, Any] = {"on": "h100:2", "pipeline": 2, "prompt": prompt}
