@@ -378,9 +378,19 @@ def _least_estimate(asked: ServingStep) -> Size | None:
     for number in numbers_to_try(asked.ways.pipeline):
         # fewer tokens make no such number of chunks
         step = asked.vary(prompt=of_largest([whole, number], [prompt, maximum(prompt, number)]))
-        estimate: Any = pipelined(replace(step, ways=replace(asked.ways, micro_batches=number))).estimate
+        cut = not any(map(is_array, asked.sizes.values())) and whole < number
+        step = replace(step, ways=replace(asked.ways, micro_batches=number))
+        estimate: Any = _estimate_in_chunks(step, number) if cut else pipelined(step).estimate
         found.append(of_largest([maximum(whole, prompt), number], [estimate, math.inf]))
     return sizes.minimum(*found)
+
+
+def _estimate_in_chunks(asked: ServingStep, pieces: int) -> Size:
+    """The estimate of :func:`_in_chunks`, where all chunks but the last are priced at once."""
+    stages, (*before, last) = _Stages.of(asked), _chunks(asked.options, pieces)
+    rows = {name: np.array([chunk[name] for chunk in before], float) for name in last}
+    both = zip(stages.price(ends=asked.options.get("logits") == "all", **rows), stages.price(**last), strict=True)
+    return _ended([[*np.broadcast_to(np.array(b.estimate), len(before)).tolist(), e.estimate] for b, e in both])
 
 
 @lru_cache
