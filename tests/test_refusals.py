@@ -590,7 +590,7 @@ def test_a_draft_that_cannot_be_split_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("roofline.plans.replicas.step_options", lambda *given: {})
     asked = SimpleNamespace(model=None, drafts=SimpleNamespace(by="small", weights=None))
     with pytest.raises(InputError, match="what drafts, small: not so"):
-        within("plans.replicas", "DraftSteps").of(asked, None, roofline.chip("h100"))
+        within("plans.replicas", "DraftSteps").of(asked, SimpleNamespace(draft=2), roofline.chip("h100"))
 
 
 @pytest.mark.parametrize(
