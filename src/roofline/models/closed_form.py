@@ -58,7 +58,6 @@ from roofline.sizes import (
     is_one,
     is_symbol,
     of_largest,
-    plain_number,
     put_in,
     symbol,
 )
@@ -262,8 +261,7 @@ def step_function(model: Model | str, phase: str = "decode", *, on: str | Machin
     Its columns are ``lower``, ``op_by_op``, ``upper``, ``bound_by``, ``time.<resource>``, ``memory`` and its parts.
     A size among the ``options`` is one that the function takes, whatever its value.
     """
-    plain = {name: plain_number(value) for name, value in options.items()}
-    given = {name: value for name, value in plain.items() if is_array(value) or value not in (None, {}, ())}
+    given = {name: value for name, value in options.items() if is_array(value) or value not in (None, {}, ())}
     refuse_arrays(given)
     kept = {name: 1 if name in SIZES else _fixed(name, value) for name, value in given.items()}
     found = _function(load(model), phase, on, tuple(sorted(kept.items())))
