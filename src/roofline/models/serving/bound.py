@@ -458,7 +458,8 @@ def _fastest(asked: ServingStep, sequences: Size) -> Bound:
         best, least = of_largest([-least, -time * (1 + TIE)], [best, turns]), sizes.minimum(least, time)
         if np.all(turns * maximum(*times) <= sum(times)):
             break
-    return _in_turns(asked, best, tried[max(tried)], None if is_array(best) else tried[int(best)])
+    priced = tried.get(int(np.max(best))) if np.ptp(best) == 0 else None
+    return _in_turns(asked, best, tried[max(tried)], priced)
 
 
 def _over_stages(
