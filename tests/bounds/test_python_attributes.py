@@ -127,6 +127,7 @@ def test_an_answer_over_sizes_draws_time_where_throughput_is_flat_and_says_from_
     assert f"4 configurations: hbm binds up to B = 128, tensor from B = {flips}; to" in str(rising)
     grid = roofline.bound("bf16[B, D] * bf16[D, F]", on="a100", B=batches[:, None], D=np.array([64, 8192]), F=8192)
     assert "8 configurations: tensor binds in 1, hbm binds in 7; to_pandas() lists each" in str(grid)
+    assert grid._repr_mimebundle_()["text/html"].count(">hbm</td>") == 8  # seven rows, and the resource
 
 
 def test_words_that_people_use_for_attributes_are_told_in_the_right_ones() -> None:

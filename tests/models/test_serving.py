@@ -16,6 +16,7 @@ from roofline.hardware import chip
 from roofline.models import decode, load, names, serve_bound
 from roofline.models.config import _index
 from roofline.models.description import Model
+from roofline.models.operations import moved_by_part
 from roofline.models.serving.answer import serve
 from roofline.models.serving.fit import largest_batch, longest_context
 from roofline.models.serving.limits import compute_bound_batch
@@ -174,6 +175,7 @@ def test_arrays_broadcast() -> None:
         for j in range(2):
             one = serve_bound("llama-3-8b", "decode", on="h100", batch=int(batch[i, 0]), context=int(context[j]))
             assert found.lower[i, j] == pytest.approx(one.lower, rel=1e-12)
+    assert moved_by_part(found)["kv"][2, 1] == pytest.approx(moved_by_part(one)["kv"], rel=1e-12)
 
 
 def test_lists_are_arrays() -> None:

@@ -199,7 +199,7 @@ def rows_roofline(answer: Bound) -> Chart:
     sizes = {name: size for name, size in answer.sizes.items() if is_array(size)}
     measures: list[Any] = [*sizes.values(), answer.intensity, answer.attainable, answer.lower]
     *rows, x, y, times = (each.ravel() for each in np.broadcast_arrays(*measures))
-    binds = np.broadcast_to(np.asarray(answer.bound_by.decode(), dtype=object), answer.lower.shape).ravel()
+    binds = np.broadcast_to(answer.bound_by, answer.lower.shape).ravel()
     order = np.argsort(-times, kind="stable")
     order = order[(x > 0)[order] & (y > 0)[order]]
     places = np.round(np.log([x[order], y[order]]) / math.log(NEAR_ROWS))

@@ -410,11 +410,9 @@ def moved_by_part(step: Bound) -> dict[str, Size]:
     """
     ops = [part.op for part in step.ops]
     tensors = moved_tensors(ops, step.request.get("policy", "each-op"), step.request.get("tile"))
-    found: dict[str, Size] = dict.fromkeys(_MOVED.values(), 0)
-    for op, moved in zip(ops, tensors, strict=True):
-        for role, amount in moved:
-            if role in _MOVED:
-                found[_MOVED[role]] += amount * op.repeat
+    pairs = ((role, size * op.repeat) for op, each in zip(ops, tensors, strict=True) for role, size in each)
+    moved = sums_by_name((_MOVED[role], size) for role, size in pairs if role in _MOVED)
+    found = dict.fromkeys(_MOVED.values(), 0) | moved
     return found | {"rest": step.total_bytes - sum(found.values())}
 
 

@@ -54,7 +54,6 @@ from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
 from roofline.frozen import NamedTuple
 from roofline.hardware.figures import LISTED_PRICE
-from roofline.lazy import np
 from roofline.quantity import in_a_row
 from roofline.rendering.html import data as section_data
 from roofline.rendering.html import html
@@ -617,7 +616,7 @@ def _configurations(answer: Bound) -> Table:
     """A few of the sizes of an answer over arrays, spread evenly: the time at best, what binds."""
     sizes = [SizeColumn(name, size, "size") for name, size in answer.sizes.items() if is_array(size)]
     shares = SizeColumn("", answer.lower / answer.lower.max(), "bar", "share")
-    binding = SizeColumn("bound by", np.asarray(answer.bound_by.decode(), dtype=object))
+    binding = SizeColumn("bound by", answer.bound_by)
     return configurations([*sizes, SizeColumn("at best", answer.lower, "s"), shares, binding], MOST_CONFIGURATIONS)
 
 
