@@ -56,6 +56,7 @@ from roofline.sizes import (
     Codes,
     Size,
     ceil_div,
+    grouped,
     is_array,
     is_number,
     is_one,
@@ -1286,15 +1287,12 @@ def explanation(answer: Bound, step: Any = None) -> Iterator[str]:
 
 def one_after_another(parts: Sequence[OpBound]) -> Size:
     """Seconds of kernels one after the other, each overlapping within itself."""
-    kernels: dict[int, list[OpBound]] = {}
-    for index, part in enumerate(parts):
-        if part.times:
-            kernels.setdefault(index if part.kernel is None else part.kernel, []).append(part)
+    timed = ((at if part.kernel is None else part.kernel, part) for at, part in enumerate(parts) if part.times)
     return sum(
         inside[0].lower
         if len(inside) == 1
         else maximum(*sums_by_name(each for part in inside for each in part.times.items()).values())
-        for inside in kernels.values()
+        for inside in grouped(timed).values()
     )
 
 

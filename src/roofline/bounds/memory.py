@@ -26,7 +26,6 @@ Bytes in memory from the tensors operations read and write, under a stated polic
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import gt, lt
 from typing import Any
@@ -43,6 +42,7 @@ from roofline.sizes import (
     Size,
     ceil_div,
     check,
+    grouped,
     is_array,
     is_number,
     is_surely,
@@ -392,11 +392,9 @@ def _fused(ops: Sequence[Op]) -> Keep:
         if at is not None and all(_joins(ops[user]) and kernel[user] == kernel[at] for user in users):
             inside.add(ident)
             continue
-        readers: dict[tuple[int, Any], list[int]] = defaultdict(list)
-        for user in users:
-            own = kernel[user], turns[user]
-            if at is None or at >= user or own != (kernel[at], turns[at]):
-                readers[own].append(user)
+        made = None if at is None else (kernel[at], turns[at])
+        own = (((kernel[user], turns[user]), user) for user in users)
+        readers = grouped((own, user) for own, user in own if at is None or at >= user or own != made)
         payers |= {(_largest_read(ops, ident, each), ident) for each in readers.values()}
     return lambda index, op: (
         [t for t in _once(op.reads) if (index, t.ident) in payers],
@@ -664,8 +662,4 @@ def _producers(ops: Sequence[Op]) -> dict[str, int]:
 
 
 def _consumers(ops: Sequence[Op]) -> dict[str, list[int]]:
-    users: dict[str, list[int]] = defaultdict(list)
-    for index, op in enumerate(ops):
-        for t in op.reads:
-            users[t.ident].append(index)
-    return users
+    return grouped((t.ident, index) for index, op in enumerate(ops) for t in op.reads)

@@ -28,7 +28,7 @@ from roofline.lazy import np
 from roofline.notation.calls import longest_match
 from roofline.ops.formula import FUNCTIONS
 from roofline.quantity import format_quantity, format_times, in_a_row, kind_of, parse, whole_number
-from roofline.sizes import LARGEST, is_array, is_number
+from roofline.sizes import LARGEST, grouped, is_array, is_number
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
@@ -576,11 +576,9 @@ def check_once(command: click.Command, words: Sequence[str]) -> None:
     if single is not None:  # -on h100 would read as -o n
         raise click.NoSuchOption(single, f"No such option {single!r}; that is written -{single}, with two dashes.")
     parser = command.make_parser(click.Context(command, resilient_parsing=True, **command.context_settings))
-    given: dict[str, list[click.Option]] = {}
-    for option in parser.parse_args(list(words))[2]:
-        if isinstance(option, click.Option) and option.name and not (option.multiple or option.count):
-            given.setdefault(option.name, []).append(option)
-    for name, options in given.items():
+    given = parser.parse_args(list(words))[2]
+    once = [each for each in given if isinstance(each, click.Option) and not (each.multiple or each.count)]
+    for name, options in grouped((each.name or "", each) for each in once).items():
         if len(options) < 2 or _is_switch(command, options[0]):
             continue
         words = list(dict.fromkeys(option.opts[0] for option in options))

@@ -40,6 +40,7 @@ from roofline.measurement.probes import Probe, Progress, collect, failures
 from roofline.measurement.result import COLD, Ceiling, Conditions, Measurement
 from roofline.quantity import whole_number
 from roofline.signatures import spelled, takes
+from roofline.sizes import grouped
 
 #: Something to enqueue on a device.
 Enqueue = Callable[[], object]
@@ -236,12 +237,9 @@ def _sample(probes: Sequence[Probe], progress: Progress | None) -> bool:
 
 def _with_links(found: Measurement, probes: Sequence[Probe]) -> Measurement:
     """Add the latency and the bandwidth of each link, from the times of its messages."""
-    links: dict[str, list[tuple[float, SampleSummary]]] = {}
     sends = [probe for probe in probes if probe.unit == LINK]
-    for probe in sends:
-        summary = summarise(probe.rounds, smaller_is_better=True)
-        if summary is not None:
-            links.setdefault(probe.name, []).append((probe.working_set or 0.0, summary))
+    summaries = ((probe, summarise(probe.rounds, smaller_is_better=True)) for probe in sends)
+    links = grouped((each.name, (each.working_set or 0.0, told)) for each, told in summaries if told is not None)
     ceilings, unread = list(found.ceilings), failures(sends)
     for name, points in links.items():
         try:

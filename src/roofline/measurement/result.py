@@ -471,11 +471,8 @@ class Measurement(Answer):
         if slower:
             said.append(f"more was reached on fewer threads: {_named(slower)}")
         for curve in self.curves:
-            doubtful: dict[str, list[float]] = {}
-            for size, summary in curve.points:
-                for doubt in summary.doubts:
-                    if kind_of_doubt(doubt) not in CHANGED:
-                        doubtful.setdefault(kind_of_doubt(doubt), []).append(size)
+            doubts = ((kind_of_doubt(each), size) for size, summary in curve.points for each in summary.doubts)
+            doubtful = grouped((kind, size) for kind, size in doubts if kind not in CHANGED)
             where = f"{curve.name} on {threads_text(curve.threads)}"
             said += [f"{where}: {doubt} at {_sizes(sizes)}" for doubt, sizes in doubtful.items()]
         summaries = self.summaries()
@@ -524,10 +521,8 @@ OTHERS_BUSY = 0.05
 
 def _doubts(ceilings: Sequence[Ceiling]) -> list[str]:
     """Say which ceilings are doubtful: each kind of doubt once, with its particulars where one ceiling alone has it."""
-    doubtful: dict[str, list[tuple[Ceiling, str]]] = {}
-    for ceiling in ceilings:
-        for doubt in (one for one in ceiling.summary.doubts if kind_of_doubt(one) not in CHANGED):
-            doubtful.setdefault(kind_of_doubt(doubt), []).append((ceiling, doubt))
+    doubts = ((kind_of_doubt(doubt), (ceiling, doubt)) for ceiling in ceilings for doubt in ceiling.summary.doubts)
+    doubtful = grouped((kind, each) for kind, each in doubts if kind not in CHANGED)
     return [
         f"{_named([found[0][0]])}: {found[0][1]}" if len(found) == 1 else f"{head}: {_named([c for c, _ in found])}"
         for head, found in doubtful.items()

@@ -34,7 +34,7 @@ from roofline import dtypes
 from roofline.errors import InputError, check_one_of, quoted, suggest
 from roofline.files import MOST_LAYERS, MOST_PATTERNS, checked_expression
 from roofline.frozen import Frozen, NamedTuple, Same, dataclass, field, replace
-from roofline.sizes import Size, ceil_div
+from roofline.sizes import Size, ceil_div, grouped
 
 
 class Weight(NamedTuple):
@@ -395,9 +395,8 @@ def _modelopt(section: Section) -> Quantisation:
     name = str(section.get("quant_algo") or usual).upper()
     ignored = section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert")
     kept = modules(ignored or [])
-    by_storage: dict[Storage, list[str]] = {}
-    for path, entry in (section.get("quantized_layers") or {}).items():
-        by_storage.setdefault(_algorithm(str(entry.get("quant_algo")), entry), []).append(path)
+    layers = (section.get("quantized_layers") or {}).items()
+    by_storage = grouped((_algorithm(str(entry.get("quant_algo")), entry), path) for path, entry in layers)
     listed = tuple((modules(paths), storage) for storage, paths in by_storage.items())
     if name != "MIXED_PRECISION":
         return Quantisation("modelopt", _algorithm(name, section), listed=listed, kept=kept, kv=_kv(section))

@@ -39,6 +39,7 @@ from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes, req
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion, of_all_chips
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, WithoutConstants, divides, replicas
 from roofline.quantity import format_amount, format_number, format_percent
+from roofline.sizes import grouped
 
 #: Reasons in the order in which they are looked for.
 KINDS = ("legal", "fit", "limit", "rate", "load", "beaten")
@@ -528,10 +529,8 @@ def best_apart(search: Search) -> Assessment | None:
     best: Assessment | None = None
     if search.asked.load.output == 1:
         return None  # nothing is left to decode
-    alike: dict[tuple[Any, int], list[Replica]] = {}
-    for replica in (each for each in search.replicas if each.chip not in search.asked.unweighted):
-        alike.setdefault((FORMATS[replica.formats].get("kv"), replica.draft), []).append(replica)
-    for group in alike.values():
+    kept = [each for each in search.replicas if each.chip not in search.asked.unweighted]
+    for group in grouped(((FORMATS[each.formats].get("kv"), each.draft), each) for each in kept).values():
         for pair in _pairs(search, group):
             if best is not None and search.cost(pair) > best.cost:
                 break

@@ -46,7 +46,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
 from roofline.quantity import in_a_row
 from roofline.signatures import spelled
-from roofline.sizes import Codes, check, common_shape, is_array, is_number, is_one, is_symbol
+from roofline.sizes import Codes, check, common_shape, grouped, is_array, is_number, is_one, is_symbol
 from roofline.statements import Assumption, Gap, kind_of
 
 
@@ -149,9 +149,8 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
     shape = common_shape(varying)
     flat = {name: np.broadcast_to(values, shape).ravel() for name, values in varying.items()}
     names = [name for name in flat if name in OPTIONS]
-    rows: dict[tuple[Any, ...], list[int]] = {}
-    for index, layout in enumerate(zip(*(flat[name].tolist() for name in names), strict=True)):
-        rows.setdefault(layout, []).append(index)
+    layouts = zip(*(flat[name].tolist() for name in names), strict=True)
+    rows = grouped((layout, index) for index, layout in enumerate(layouts))
     answers = []
     for layout, where in rows.items():
         sizes = {name: values[where].astype(float) for name, values in flat.items() if name not in names}

@@ -24,7 +24,7 @@ from roofline.programs.pytorch.needs import needed_bytes
 from roofline.programs.pytorch.open_sizes import hinted_size
 from roofline.programs.regions import as_named, elements_of_stretches, picked_together
 from roofline.programs.tensor_parts import Pieces, Stretches, in_one_stretch, pieces
-from roofline.sizes import Size, exact_div, floor_div, is_surely, product
+from roofline.sizes import Size, exact_div, floor_div, grouped, is_surely, product
 from roofline.work import Op, Tensor
 
 #: What a program makes out of nothing, and whole numbers that a module holds, keep their values up to this size.
@@ -219,12 +219,8 @@ class TensorIdentities:
 
     def _made(self, tensors: Sequence[Any]) -> Mapping[str, list[Any]]:
         """The tensors by the name of what they show, where the program made it."""
-        views: dict[str, list[Any]] = defaultdict(list)
-        for tensor in tensors:
-            storage = self._of(tensor) if tensor.layout == torch.strided else None
-            if storage is not None and storage.made:
-                views[storage.ident].append(tensor)
-        return views
+        held = [(self._of(tensor) if tensor.layout == torch.strided else None, tensor) for tensor in tensors]
+        return grouped((storage.ident, tensor) for storage, tensor in held if storage is not None and storage.made)
 
     def _inner(self, tensors: Sequence[Any]) -> Mapping[str, list[Any]]:
         """The same without what the program writes into tensors from outside: all of that stays."""
@@ -438,13 +434,10 @@ class ViewsRead:
         What an operation reads of one tensor through several views moves once. Parts of an outside tensor that overlap
         are read as the pieces they have in common and those they have not, unless something reads the tensor whole.
         """
-        readers: dict[str, list[list[Tensor]]] = defaultdict(list)
-        for op in ops:
-            for base, views in _by_tensor(op.reads).items():
-                readers[base].append(views)
+        readers = grouped(pair for op in ops for pair in _by_tensor(op.reads).items())
         change: dict[str, _Whole] = {}
         for ident, seen in self._seen.items():
-            read = readers[ident]
+            read = readers.get(ident, [])
             if seen.made and all(len(views) == 1 for views in read):
                 change[ident] = _Whole(ident)
                 continue
@@ -464,10 +457,7 @@ class ViewsRead:
 
 def _by_tensor(reads: Sequence[Tensor]) -> dict[str, list[Tensor]]:
     """What an operation reads by the tensor that it is a view of."""
-    views: dict[str, list[Tensor]] = defaultdict(list)
-    for tensor in reads:
-        views[tensor.base].append(tensor)
-    return views
+    return grouped((tensor.base, tensor) for tensor in reads)
 
 
 def _fixed(tensor: Tensor) -> bool:
