@@ -35,7 +35,8 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import HOPS, rate
 from roofline.lazy import np, sympy
-from roofline.ops.collectives import registry, rings_and_trees  # noqa: F401  (they register theirs)
+from roofline.ops.collectives import algorithms as _registered  # noqa: F401  (they register theirs)
+from roofline.ops.collectives import registry
 from roofline.ops.collectives.registry import ALGORITHMS, KINDS, LIKE, CollectiveCall
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product, sums_by_name
