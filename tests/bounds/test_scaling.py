@@ -92,6 +92,8 @@ def test_every_condition_is_worked_out_and_listed() -> None:
         ("mixed", {"mesh": {"X": 4, "Y": 4}}, "mixed splits N chips over X and Y itself"),
         ("mixed", {"unknown": "F", "F": 8}, "F is what is solved for, and it is given"),
         ("2d", {"unknown": "B"}, "B does not decide"),
+        ("fsdp", {"weights": "="}, "^unknown dtype '='; dtypes are"),
+        ("mixed", {"weights": ""}, "^unknown dtype ''; dtypes are"),
     ],
 )
 def test_messages(name: str, options: dict[str, Any], message: str) -> None:

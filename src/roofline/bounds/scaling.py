@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from roofline import dtypes
 from roofline.answers import Fact, NoTime, attributes, machine_asked, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import UNITS, Bound
@@ -434,7 +435,7 @@ def scaling(
     several = _several(torus_axes or {})
     if not isinstance(name, str):
         raise InputError(f"a condition is text, not {quoted(name)}", hint="one at a time, such as 'fsdp'")
-    formats = (dtype, weights or dtype)
+    formats = (dtypes.get(dtype).name, dtypes.get(dtype if weights is None else weights).name)
     whole = {"mixed": _mixed, "2d": _two_dimensions}.get(name)
     if whole is not None:
         if mesh or network:
