@@ -542,7 +542,6 @@ def test_a_table_takes_several_numbers_of_microbatches(capsys: pytest.CaptureFix
     assert "--microbatches has several values" in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_a_table_says_which_steps_have_less_than_a_sequence_in_a_microbatch(capsys: pytest.CaptureFixture[str]) -> None:
     asked = {"on": "h100:64", "tensor": 8, "batch_tokens": 2_000_000, "sequence": 8192}
     table = roofline.sweep("llama-3-8b", "train", microbatches=[1, 8, 64], **asked)
