@@ -384,6 +384,8 @@ def _hidden(x):
         (lambda x: x.masked_fill(_hidden(x), 0.0), "fp32[B, {S}, {S}]"),
         (lambda x: torch.where(torch.arange(x.shape[-1]) < 4, x, 0.0).sum(), "fp32[B, {S}]"),
         (lambda x: x * torch.eye(x.shape[-1]), "fp32[B, {S}, {S}]"),
+        (lambda x: x.exp().masked_fill_(_hidden(x), 0.0)[..., :2, :], "fp32[B, {S}, {S}]"),
+        (lambda x: x.masked_fill_(_hidden(x), 0.0), "fp32[B, {S}, {S}]"),
     ],
 )
 def test_what_a_mask_of_positions_leaves_unread_is_no_part_of_an_open_floor(program, spec):

@@ -18,7 +18,7 @@ import numpy as np
 
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
-from roofline.programs.positions import Visible
+from roofline.programs.positions import Elements, Visible, worked_out
 from roofline.programs.regions import NOTHING, WHOLE, Box, Region
 from roofline.programs.tensor_parts import Edges
 from roofline.sizes import Size, is_one, is_symbol, minimum, product
@@ -270,7 +270,12 @@ def scaled(asked: Asked, known: Sequence[Any]) -> Iterator[Region]:
     """
     out = asked.outs[0]
     for shape, other in zip(asked.ins, reversed(known), strict=True):
-        region, nonzero = asked.region, True if other is None or any(map(is_symbol, out)) else regions.once(other) != 0
+        region = asked.region
+        if isinstance(other, Elements):
+            shown = worked_out("not_equal", other, 0)
+            region = region if shown is None else regions.let_through(region, out, shown.shown(1))
+            other = None
+        nonzero = True if other is None or any(map(is_symbol, out)) else regions.once(other) != 0
         if len(known) == 2 and not np.all(nonzero):
             region = regions.let_through(region, out, np.broadcast_to(nonzero, other.shape))
         yield WHOLE if shape is None else regions.aligned(region, shape, out)

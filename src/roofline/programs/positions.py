@@ -211,12 +211,36 @@ class Visible(NamedTuple):
         """What two masks of one shape both let see; None where it is not told."""
         return self._replace(parts=_both(self.parts, other.parts))
 
+    @_if_told
+    def either(self, other: Visible) -> Visible:
+        """What one of two masks of one shape lets see; None where it is not told."""
+        return self._replace(parts=_either(self.parts, other.parts))
+
+    @_if_told
+    def behind(self, starts: Sequence[Size]) -> Visible:
+        """The mask of a tensor of which this is that of a part, from so many places on along each axis."""
+        back = {place(at - len(starts)): place(at - len(starts)) - start for at, start in enumerate(starts)}
+        return self._replace(parts=_either(*(_moved(part, back) for part in self.parts)))
+
+    def elements_in(self, box: Sequence[Edges]) -> Size | None:
+        """How many elements of a box it lets see; None where that is not known."""
+        row, column = self._plane()
+        edges = [box[axis] if -axis <= len(box) else (0, 1, 1) for axis in (row, column)]
+        rest = [each for at, each in enumerate(box) if at - len(box) not in (row, column)]
+        steps = [step for _, _, step in edges]
+        seen = self._pairs(*(each[:2] for each in edges), row, column) if steps == [1, 1] else None
+        return None if seen is None else product([-(-(last - first) // step) for first, last, step in rest]) * seen
+
     def share(self) -> tuple[Size, Size] | None:
         """Pairs that it lets see, of how many, along the axes along which it differs; None where that is not known."""
-        row, column = [*(axis for axis in (-2, -1) if axis not in self.axes()), *self.axes()][-2:]
+        row, column = self._plane()
         S, T = (self.shape[axis] if -axis <= len(self.shape) else 1 for axis in (row, column))
         seen = self.pairs(S, T, row, column)
         return None if seen is None else (seen, S * T)
+
+    def _plane(self) -> list[int]:
+        """The two axes along which it differs, or the last ones."""
+        return [*(axis for axis in (-2, -1) if axis not in self.axes()), *self.axes()][-2:]
 
     def elements(self, of: Size) -> Size | None:
         """How many of so many elements it lets see, over which it is spread; None where that is not known.
@@ -229,13 +253,17 @@ class Visible(NamedTuple):
         share = self.share()
         return None if share is None or sizes.is_zero(share[1]) else expanded(sizes.exact_div(of * share[0], share[1]))
 
-    @_if_told
-    def pairs(self, S: Size, T: Size, row: int = -2, column: int = -1) -> Size:
+    def pairs(self, S: Size, T: Size, row: int = -2, column: int = -1) -> Size | None:
         """Pairs of S rows and T columns that see each other; None if not known."""
+        return self._pairs((0, S), (0, T), row, column)
+
+    @_if_told
+    def _pairs(self, rows: Sequence[Size], columns: Sequence[Size], row: int, column: int) -> Size:
+        """Those of rows and of columns from one place to another."""
 
         def shared(parts: Sequence[frozenset[Any]]) -> Size:
             together = _tight(frozenset[Any]().union(*parts))
-            return 0 if together is None else _Bounds(together, (0, S), (0, T), row, column).pairs()
+            return 0 if together is None else _Bounds(together, rows, columns, row, column).pairs()
 
         return _of_any(sorted(self.parts, key=str), shared)
 
@@ -388,6 +416,10 @@ class Elements:
             if ((value <= HIDDEN) != True if is_added else value != 0)  # noqa: E712
         )
         return Visible(self.shape, _either(*shown))
+
+    def shown(self, number: int) -> Visible:
+        """Where it is a number."""
+        return Visible(self.shape, self.cases.get(sympy.Integer(number), NOWHERE))
 
     def is_at_most(self, most: float) -> bool:
         """Whether all of them surely are."""

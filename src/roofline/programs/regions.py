@@ -113,11 +113,44 @@ def _several(places: Size) -> bool:
     return not is_at_most(places, 1)
 
 
+class MaskedBox(tuple[Edges, ...]):
+    """A box of open sizes of which a mask of positions (``programs.positions``) lets some elements see.
+
+    The mask is of the places of the tensor. What moves a tensor gives plain boxes, in which all counts.
+    """
+
+    mask: Any
+
+    def __new__(cls, box: Box, mask: Any) -> MaskedBox:
+        """The box under one more mask."""
+        made = super().__new__(cls, box)
+        made.mask = box.mask.both(mask) or box.mask if isinstance(box, MaskedBox) else mask
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MaskedBox) and tuple(self) == tuple(other) and self.mask == other.mask
+
+    def __hash__(self) -> int:
+        return hash((*self, self.mask))
+
+    @property
+    def elements(self) -> Size:
+        """How many elements it has; all of the box where that is not known."""
+        found: Size | None = self.mask.elements_in(self)
+        return product(map(_places, self)) if found is None else found
+
+
 def union(*regions: Region | Sequence[Box]) -> Region:
     """What several regions have together."""
     if any(region is None for region in regions):
         return WHOLE
     found = dict.fromkeys(box for region in regions for box in region or () if not any(map(_is_empty, box)))
+    for box in [box for box in found if isinstance(box, MaskedBox)]:  # of one box what several masks let see together
+        other = next((each for each in found if each != box and tuple(each) == tuple(box)), None)
+        both = box.mask.either(other.mask) if isinstance(other, MaskedBox) else None
+        if both is not None:
+            del found[box], found[other]
+            found[MaskedBox(tuple(box), both)] = None
     boxes: list[Box] = []
     for box in found:
         if not any(_holds(other, box) for other in boxes):
@@ -130,17 +163,25 @@ def _is_empty(edges: Edges) -> bool:
 
 
 def _holds(outer: Box, inner: Box) -> bool:
-    return outer != inner and all(
-        (a == b or (is_at_most(a[0], b[0]) and is_at_most(b[1], a[1])))
-        and (a[2] == 1 or (b[2] % a[2] == 0 and (b[0] - a[0]) % a[2] == 0))
-        for a, b in zip(outer, inner, strict=True)
+    return (
+        outer != inner
+        and not isinstance(outer, MaskedBox)
+        and all(
+            (a == b or (is_at_most(a[0], b[0]) and is_at_most(b[1], a[1])))
+            and (a[2] == 1 or (b[2] % a[2] == 0 and (b[0] - a[0]) % a[2] == 0))
+            for a, b in zip(outer, inner, strict=True)
+        )
     )
 
 
-def elements_of(region: Region, shape: Sequence[Size]) -> Size:
+def elements_of(region: Region | Sequence[Box], shape: Sequence[Size]) -> Size:
     """Elements of a region, each once; of boxes that cannot be cut the largest alone."""
     if region is None:
         return product(shape)
+    masked = [box.elements for box in region if isinstance(box, MaskedBox)]
+    if masked:
+        plain = elements_of([box for box in region if not isinstance(box, MaskedBox)], shape)
+        return maximum(*masked, plain) if len(region) > 1 else masked[0]
     sizes = [product(map(_places, box)) for box in region]
     if len(sizes) < 2:
         return sum(sizes)
@@ -227,7 +268,9 @@ def sliced(region: Region, shape: Sequence[int], starts: Sequence[int], steps: S
 
     def back(box: Box) -> list[Box]:
         along = zip(box, starts, steps, strict=True)
-        return [tuple(edge(start + e[0] * step, _places(e), e[2] * step) for e, start, step in along)]
+        found = tuple(edge(start + e[0] * step, _places(e), e[2] * step) for e, start, step in along)
+        mask = box.mask.behind(starts) if isinstance(box, MaskedBox) and {*steps} <= {1} else None
+        return [found if mask is None else MaskedBox(found, mask)]
 
     return each(box_in(region, shape), back)
 
@@ -326,11 +369,15 @@ def somewhere(region: Sequence[Box], shape: Sequence[Size], sizes: Sequence[Size
 def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
     """What a mask that spreads over a tensor lets through of a part of it, or most of that (:func:`boxes_where`).
 
-    Of the whole tensor all of it where that is not exact: the operation counts itself what it lets through.
+    A mask of open sizes stands beside the boxes. Of the whole tensor all of it where that is not exact: the operation
+    counts itself what it lets through.
 
     >>> let_through([((1, 3, 1), (0, 3, 1))], (3, 3), np.tril(np.ones((3, 3), bool)))
     (((1, 2, 1), (0, 2, 1)), ((2, 3, 1), (0, 3, 1)))
     """
+    asked = box_in(region, shape)
+    if not isinstance(mask, np.ndarray):
+        return tuple(MaskedBox(box, mask) for box in asked or ()) if mask.axes() else asked if mask.parts else NOTHING
     spread = np.broadcast_to(mask, tuple(shape))
 
     def back(box: Box) -> list[Box] | None:
@@ -341,7 +388,6 @@ def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
         pairs = [zip(box, part, strict=True) for part in parts]
         return [tuple(edge(o[0] + i[0] * o[2], _places(i), i[2] * o[2]) for o, i in both) for both in pairs]
 
-    asked = box_in(region, shape)
     found = each(asked, back)
     return asked if found is None else found
 
@@ -428,6 +474,8 @@ def aligned(region: Region, shape: Sequence[int], out: Sequence[int]) -> Region:
     """Of an operand that is combined element by element, its dimensions the last of the result; all if it has more."""
     if len(shape) > len(out):
         return WHOLE
+    if tuple(shape) == tuple(out):
+        return box_in(region, out)
     return broadcast(box_in(region, out), shape, range(len(out) - len(shape), len(out)))
 
 

@@ -44,7 +44,7 @@ from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr, so
 from roofline.programs.needs import Asked, needed_of_operands
 from roofline.programs.positions import Elements, Visible, of_values
 from roofline.programs.regions import HIDDEN, WHOLE, Region, once
-from roofline.sizes import Size, exact_div, maximum, minimum, product
+from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum, product
 
 
 def needed_of(jaxpr: Any, numbers: Sequence[Numbers], wanted: needs.Regions, *, in_place: bool = False) -> list[Region]:
@@ -104,13 +104,36 @@ def _numbers(jaxpr: Any, known: dict[Any, Numbers]) -> dict[Any, Numbers]:
         if inside is None:
             if not eqn.outvars:
                 continue
-            worked = None if any(isinstance(each, Hidden) for each in given) else worked_out(eqn, given)
-            known |= {var: hidden(eqn, given) if worked is None else worked for var in eqn.outvars[:1]}
+            is_told = not any(isinstance(each, Hidden) for each in given)
+            worked = worked_out(eqn, _arrays(given)) if is_told else None
+            worked = hidden(eqn, _arrays(given)) if worked is None else worked
+            if worked is None and is_told and _is_open(eqn):
+                worked = of_positions(eqn, [_as_formula(each) for each in given])
+            known |= dict.fromkeys(eqn.outvars[:1], worked)
             continue
         inner, held = open_jaxpr(inside)
+        if eqn.params.get("name") in TAKEN_WHOLE and any(isinstance(each, Elements) for each in given):
+            known[eqn.outvars[0]] = of_positions(eqn, given)
+            continue
         own = _numbers(inner, _given(inner, [*map(held_numbers, held or ()), *given]))
         known |= {var: number_of(atom, own) for var, atom in zip(eqn.outvars, inner.outvars, strict=True)}
     return known
+
+
+def _as_formula(number: Numbers) -> Numbers:
+    """An open size as a formula of positions, of which it has none."""
+    is_size = isinstance(number, np.ndarray) and number.dtype == object and not number.shape
+    return Elements((), number.item()) if is_size else number
+
+
+def _arrays(numbers: Sequence[Numbers]) -> list[Numbers]:
+    """Numbers that are no formulas of positions."""
+    return [None if isinstance(each, Elements) else each for each in numbers]
+
+
+def _is_open(eqn: Any) -> bool:
+    """Whether the result of an equation has an open size."""
+    return any(map(is_symbol, _shape(eqn.outvars[0].aval)))
 
 
 def _given(jaxpr: Any, numbers: Sequence[Numbers]) -> dict[Any, Numbers]:
@@ -148,6 +171,9 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
     if eqn.primitive.name in ("dot_general", "mul"):  # which look for zeros alone
         given = [each.others if isinstance(each, Hidden) and each.is_zero else each for each in given]
     given = [None if isinstance(each, Hidden) else each for each in given]
+    if eqn.primitive.name not in ("select_n", "mul"):  # which look at formulas of positions
+        given = _arrays(given)
+    given = [_counted_from_least(each) if isinstance(each, Elements) else each for each in given]
     found = everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
     if hidden_score is not None and eqn.primitive.name in ("exp", "exp2", "reduce_max"):
         seen = once(hidden_score.others)
@@ -238,6 +264,12 @@ def _sizes(dims: Sequence[Any]) -> tuple[Any, ...]:
     return regions.counted_from(LEAST, tuple(map(size_of, dims)))
 
 
+def _counted_from_least(elements: Elements) -> Elements | None:
+    """Elements at open sizes as regions count them."""
+    names = {size: regions.counted_from(LEAST, [size])[0] for size in elements.open_sizes}
+    return elements.renamed(names, regions.counted_from(LEAST, elements.shape))
+
+
 #: Masks of more elements are not looked at.
 _LARGEST_MASK = 2**20
 
@@ -247,6 +279,9 @@ def _selected(each: Asked) -> Iterator[Region]:
     choice, shape = each.numbers[0], each.outs[0]
     yield regions.aligned(each.region, each.ins[0], shape)
     for case in range(len(each.ins) - 1):
+        if isinstance(choice, Elements):
+            yield regions.let_through(each.region, shape, choice.shown(case))
+            continue
         known = choice is not None and choice.shape == shape and once(choice).size <= _LARGEST_MASK
         taken = np.broadcast_to(once(choice) == case, shape) if known else None
         yield each.region if taken is None else regions.let_through(each.region, shape, taken)

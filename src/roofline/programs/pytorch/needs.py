@@ -28,9 +28,9 @@ from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
 from roofline.ops.einsum import operand_letters
 from roofline.ops.pricing import Reach
-from roofline.programs import needs, regions
+from roofline.programs import needs, positions, regions
 from roofline.programs.needs import Asked
-from roofline.programs.positions import LOW, ZERO, broadcast, hidden_by, values_held
+from roofline.programs.positions import LOW, ZERO, Elements, broadcast, hidden_by, values_held
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
@@ -51,6 +51,27 @@ Places: TypeAlias = "dict[Stretches, None] | None"
 _MOST_STRETCHES = 256
 #: Masks of more elements are not looked at.
 _LARGEST_MASK = 2**22
+
+
+class MaskedStretches(Stretches):
+    """The places of a box of which a mask of positions lets some elements see, in a tensor of so many bytes apart."""
+
+    box: regions.MaskedBox
+    shape: tuple[Size, ...]
+    layout: tuple[tuple[Size, ...], Size, int]
+
+    @classmethod
+    def of(cls, places: Stretches, box: regions.MaskedBox, tensor: TensorOperand) -> MaskedStretches:
+        """The places of a box of a tensor."""
+        made = cls(*places)
+        made.box, made.shape, made.layout = box, tensor.shape, tensor.layout
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MaskedStretches) and tuple(self) == tuple(other) and self.box == other.box
+
+    def __hash__(self) -> int:
+        return hash((*self, self.box))
 
 
 class NeededBytes(NamedTuple):
@@ -395,6 +416,14 @@ def _of_some_elements(stride: Size) -> Size:
 
 def _bytes(places: Mapping[Stretches, None]) -> Size:
     """Bytes of places, each once; of such as cannot be cut the largest alone."""
+    masked = [each for each in places if isinstance(each, MaskedStretches)]
+    if masked:
+        plain = [each for each in places if not isinstance(each, MaskedStretches)]
+        alike: dict[Any, list[regions.Box]] = defaultdict(list)
+        for each in masked:
+            alike[each.shape, each.layout].append(each.box)
+        held = [regions.elements_of(regions.union(of), shape) * layout[2] for (shape, layout), of in alike.items()]
+        return maximum(*held, *([_bytes(dict.fromkeys(plain))] if plain else [0]))
     if any(is_symbol(n) for each in places for n in (each.start, *(n for step in each.steps for n in step))):
         return regions.elements_of_stretches(list(places))
     return places_together(list(places))
@@ -471,6 +500,9 @@ def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
     """The elements of a tensor that lie at places of its storage; all where these lie on no common grid."""
     assert tensor.layout is not None
     strides, start, width = tensor.layout
+    own = [each for each in places if isinstance(each, MaskedStretches)]
+    if own and len(own) == len(places) and all((e.shape, e.layout) == (tensor.shape, tensor.layout) for e in own):
+        return regions.union(*((each.box,) for each in own))
 
     def is_dense(order: Sequence[int]) -> bool:
         behind = (regions.expanded(prod(tensor.shape[d] for d in order[at + 1 :]) * width) for at in range(len(order)))
@@ -496,7 +528,9 @@ def _places(tensor: TensorOperand, region: Region) -> Sequence[Stretches]:
     """The places of elements in a tensor's storage."""
     assert tensor.layout is not None
     strides, start, width = tensor.layout
-    return [regions.stretches_of(box, strides, start, width) for box in regions.box_in(region, tensor.shape) or ()]
+    boxes = regions.box_in(region, tensor.shape) or ()
+    found = [(regions.stretches_of(box, strides, start, width), box) for box in boxes]
+    return [MaskedStretches.of(at, box, tensor) if isinstance(box, regions.MaskedBox) else at for at, box in found]
 
 
 def _axis(each: Asked, default: int = 0) -> int:
@@ -542,12 +576,14 @@ def _masked(each: Asked) -> Iterator[Region]:
     place, out = int(filled), each.outs[0]
     if len(each.numbers) <= place:
         return
-    mask = known_mask(each.numbers[place])
+    mask, formulas = known_mask(each.numbers[place]), each.numbers[place].formulas
     for at, shape in enumerate(each.ins):
         takes = (at == 2) if filled else (at == 1)
         region = each.region
         if mask is not None and at != place:
             region = regions.let_through(region, out, mask == takes)
+        elif formulas is not None and at != place:
+            region = regions.let_through(region, out, formulas.shown(int(takes)))
         yield regions.aligned(region, shape, out)
 
 
@@ -558,7 +594,11 @@ def _triangular(each: Asked) -> Iterator[Region]:
         triangle = np.tril if each.facts.name == "tril" else np.triu
         kept = triangle(np.ones((rows, columns), bool), each.facts.get("diagonal", 0))
         return iter([regions.let_through(each.region, each.outs[0], kept)])
-    return needs.alike(each)
+    ones, upper = Elements(each.outs[0], 1), each.facts.name == "triu"
+    shown = positions.triangle(ones, each.facts.get("diagonal", 0), upper)
+    if shown is None:
+        return needs.alike(each)
+    return iter([regions.let_through(each.region, each.outs[0], shown.shown(1))])
 
 
 def _padded_by_own(each: Asked) -> Iterator[Region]:
@@ -648,7 +688,7 @@ def _product(each: Asked) -> Iterator[Region]:
     """A product of elements, matrices, or tensors whose dimensions have letters, one with zeros that are known."""
     known = [None if x.hidden is None else ~x.hidden for x in each.numbers]
     if each.facts.name == "mul":
-        return needs.scaled(each, known)
+        return needs.scaled(each, [x.formulas or held for x, held in zip(each.numbers, known, strict=True)])
     if each.facts.name != "einsum":
         return needs.multiplied(each, known)
     return needs.lettered(each, *operand_letters(each.facts.args[0], [*map(len, each.ins)]), known)

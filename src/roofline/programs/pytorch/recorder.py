@@ -504,7 +504,8 @@ class Recorder:
 
     def fills_part(self, tensor: Any, mask: Any) -> bool:
         """Whether a mask of the program's own says which part of a tensor from outside is written."""
-        return self.own_values(mask) is not None and self.identities.is_from_outside(tensor)
+        is_told = self.own_values(mask) is not None or self.elements.of(mask) is not None
+        return is_told and self.identities.is_from_outside(tensor)
 
     def spoil(self, tensor: Any) -> None:
         """Forget a tensor's values: data was written into it."""

@@ -16,7 +16,7 @@ import numpy as np
 from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.ops.convolution import Window, read_by_windows
-from roofline.programs.positions import broadcast
+from roofline.programs.positions import broadcast, worked_out
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
 from roofline.programs.rule_table import compared, levels_of
 from roofline.programs.tensor_parts import MOST_PLACES, once_each
@@ -174,8 +174,8 @@ def scattered(call: Call) -> Priced:
     if call.name == "index_fill":  # rows of one value
         target, axis, index = call.args[:3]
         amount = _indexed(target, [*[None] * (axis % max(1, target.rank)), index])
-    named = named_elements(call) if call.name.startswith("masked") else None
-    amount = amount if named is None else int(named.sum())
+    if call.name.startswith("masked") and is_named(call):
+        amount = nonzero_elements(call.args[1], call.results[0].elements)
     adds = call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce") or bool(call.get("reduce"))
     reads = call.read(*values)
     if call.name.startswith("scatter"):
@@ -279,6 +279,26 @@ def named_elements(call: Call) -> Any:
         at[axis] = places.reshape(indices.shape)
         mask[tuple(at)] = True
     return mask
+
+
+def is_named(call: Call) -> bool:
+    """Whether it is known which elements a call with a mask writes, of an open size by formulas."""
+    if named_elements(call) is not None:
+        return True
+    return getattr(call.args[1], "formulas", None) is not None and (
+        nonzero_elements(call.args[1], call.results[0].elements) is not None
+    )
+
+
+def nonzero_elements(operand: Any, every: Size) -> Size | None:
+    """How many of so many elements are not 0 in an operand that is spread over them; None where that is not known."""
+    if is_operand(operand) and operand.formulas is not None:
+        held = worked_out("not_equal", operand.formulas, 0)
+        shown = held and held.visible()
+        return shown and shown.elements(every)
+    if not is_operand(operand) or operand.values is None or type(operand.elements) is not int:
+        return None
+    return int((operand.values != 0).sum()) * exact_div(every, maximum(1, operand.elements))
 
 
 def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Size, adds: bool) -> Op:

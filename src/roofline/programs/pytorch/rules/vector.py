@@ -11,7 +11,6 @@ from typing import Any
 from roofline.frozen import replace
 from roofline.ops.basic import arithmetic
 from roofline.ops.elementwise import PER_ELEMENT
-from roofline.programs.positions import worked_out
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import (
     UNTOLD,
@@ -23,7 +22,7 @@ from roofline.programs.pytorch.registry import (
     pricing,
     rule,
 )
-from roofline.programs.pytorch.rules.moving import named_elements, scattered
+from roofline.programs.pytorch.rules.moving import is_named, nonzero_elements, scattered
 from roofline.programs.tensor_parts import needing
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op
@@ -57,13 +56,13 @@ def known(call: Call) -> Priced:
 
 def _chosen(call: Call) -> Priced:
     """A choice between tensors or numbers: where the mask is known, no more of each is needed than it takes."""
-    if call.in_place and call.writes[0].updates and named_elements(call) is not None:
+    if call.in_place and call.writes[0].updates and is_named(call):
         return scattered(call)
     op = call.elementwise("where")
     mask, sides = (call.args[1], [(call.args[0], False)]) if call.name == "masked_fill" else (call.args[0], [])
     sides = sides or [(side, taken) for side, taken in zip(call.args[1:], (True, False), strict=False)]
     every = call.results[0].elements
-    taken = _nonzero(mask, every)
+    taken = nonzero_elements(mask, every)
     if taken is None:
         return op
     whole = [(side, yes) for side, yes in sides if is_operand(side) and side.elements == every]
@@ -75,21 +74,10 @@ def _scaled(call: Call) -> Priced:
     """A product: of each factor no more is needed than the other, where its elements are known, has that are not 0."""
     every, pair, counts = call.results[0].elements, call.args[:2], dict[str, Size]()
     for side, other in (pair, pair[::-1]):
-        taken = _nonzero(other, every) if is_operand(other) and (other.is_constant or other.formulas) else None
+        taken = nonzero_elements(other, every) if is_operand(other) and (other.is_constant or other.formulas) else None
         if taken not in (None, every) and is_operand(side) and side.elements == every:
             counts |= {t.ident: taken for t in call.read(side)}
     return needing(call.elementwise("multiply"), counts)
-
-
-def _nonzero(operand: Any, every: Size) -> Size | None:
-    """How many of so many elements are not 0 in an operand that is spread over them; None where that is not known."""
-    if is_operand(operand) and operand.formulas is not None:
-        held = worked_out("not_equal", operand.formulas, 0)
-        shown = held and held.visible()
-        return shown and shown.elements(every)
-    if not is_operand(operand) or operand.values is None or type(operand.elements) is not int:
-        return None
-    return int((operand.values != 0).sum()) * exact_div(every, maximum(1, operand.elements))
 
 
 @rule(*registry.STATED_FORMULAS)
