@@ -668,7 +668,8 @@ _LINES = {
 }
 
 #: Names of collectives, one or several, and behind them the bytes: ``all-gather, reduce_scatter 1GB``.
-NAMED = re.compile(r"\s*([A-Za-z][A-Za-z_-]*(?:\s*,\s*[A-Za-z][A-Za-z_-]*)*)\s*,?(?:\s+(\d.*))?\s*")
+_NAME = r"[A-Za-z][A-Za-z_-]*(?: +[A-Za-z]+)?"
+NAMED = re.compile(rf"\s*({_NAME}(?:\s*,\s*{_NAME})*)\s*,?(?:\s+([-+.]?\d.*))?\s*")
 
 
 def collectives_in(expression: Any) -> Any:
@@ -676,15 +677,15 @@ def collectives_in(expression: Any) -> Any:
 
     >>> collectives_in("allreduce, all-gather"), collectives_in("allreduce,allgather 1GB")
     (['allreduce', 'all-gather'], ['allreduce 1GB', 'allgather 1GB'])
-    >>> collectives_in("AllGather_X(bf16[B_X, D])")
-    'AllGather_X(bf16[B_X, D])'
+    >>> collectives_in("all gather, reduce scatter, .5GB"), collectives_in("AllGather_X(bf16[B_X, D])")
+    (['all-gather .5GB', 'reduce-scatter .5GB'], 'AllGather_X(bf16[B_X, D])')
     """
     if isinstance(expression, list | tuple):
         return expression[0] if len(expression) == 1 else list(expression)
     named = NAMED.fullmatch(expression) if isinstance(expression, str) and "," in expression else None
     if named is None:
         return expression
-    return collectives_in([f"{name.strip()} {named[2] or ''}".strip() for name in named[1].split(",")])
+    return collectives_in([f"{'-'.join(name.split())} {named[2] or ''}".strip() for name in named[1].split(",")])
 
 
 #: Collectives that begin with a part of the array on each chip, and with an array of full size on each.
