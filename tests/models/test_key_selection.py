@@ -168,3 +168,18 @@ def test_pools_of_keys_by_loops(new: int, past: int, tail: bool) -> None:
     chosen = sum(4 * min(n // 4, 3) + (n % 4 if tail else 0) for n in seen)
     assert {op.dims["pairs"] for op in ops if op.kind == "attention" and op.role != "selection"} == {chosen}
     assert [op.dims["pairs"] for op in ops if op.role == "selection"] == [sum(n // 4 for n in seen)]
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("glm5_next_text", "deepseek_sparse_attention"),
+        ("dots3_note_text", "deepseek_sparse_attention"),
+        ("qwen4_exp_text", "qwen_sparse_attention"),
+    ],
+)
+def test_layers_that_pick_keys_go_by_the_names_of_published_configurations(name: str, published: str) -> None:
+    data = TINY[name]
+    kinds = [published if kind in ("indexed_attention", "full_attention") else kind for kind in data["layer_types"]]
+    assert published in kinds
+    assert load({**data, "layer_types": kinds}).layers == load(data).layers

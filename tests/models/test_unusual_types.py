@@ -315,7 +315,7 @@ def test_inkling_2() -> None:
 
 @pytest.mark.parametrize("kind", ["xlstm", "zaya", "hrm_text", "phi3small", "deepseek_v41", "gemma4_assistant"])
 def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
-    with pytest.raises(InputError, match="has layers (that are not modelled|over the keys and values of the model)"):
+    with pytest.raises(InputError, match=r"has layers (that are not modelled|over the keys and values of the model)"):
         load({"model_type": kind})
 
 

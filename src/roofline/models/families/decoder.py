@@ -29,6 +29,12 @@ STATE_FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 #: Our words for kinds of attention, by the names in ``layer_types``.
 FULL_OR_SLIDING = {"full_attention": "full", "sliding_attention": "sliding"}
 FULL_OR_LINEAR = {"full_attention": "full", "linear_attention": "linear"}
+INDEXED_OR_LINEAR = {**FULL_OR_LINEAR, "indexed_attention": "full"}
+#: Names of layers in published configurations, by what transformers reads them as.
+_READ_AS = {
+    "mamba": "linear_attention", "attention": "full_attention", "deepseek_sparse_attention": "indexed_attention",
+    "qwen_sparse_attention": "indexed_attention",
+}  # fmt: skip
 #: Types whose experts are in eight groups, of which a token takes four, where nothing is said.
 _GROUPED = ("deepseek_v3", "deepseek_v32", "axk1", "bailing_hybrid")
 
@@ -141,10 +147,13 @@ def layer_types(
 
     >>> layer_types(Fields({}, "a model"), 4, usual=lambda number: "sliding" if (number + 1) % 4 else "full")
     ['sliding', 'sliding', 'sliding', 'full']
+    >>> layer_types(Fields({"layer_types": ["mamba", "attention"]}, "a model"), 2, FULL_OR_LINEAR)
+    ['linear', 'full']
     """
     listed = fields.listed("layer_types", layers)
     if listed is None:
         return list(map(usual, range(layers)))
+    listed = [kind if kind in known else _READ_AS.get(kind, kind) for kind in listed]
     unknown = [kind for kind in listed if kind not in known]
     if unknown:
         hint = suggest(str(unknown[0]), known, what="known here")

@@ -98,9 +98,8 @@ def _kimi_kinds(fields: Fields, layers: int) -> list[str]:
     section = fields.section("linear_attn_config")
     listed = section.listed("full_attn_layers") if section is not None else None
     full = range(4, layers + 1, 4) if listed is None else listed
-    return layer_types(
-        fields, layers, decoder.FULL_OR_LINEAR, lambda number: "full" if number + 1 in full else "linear"
-    )
+    known = decoder.INDEXED_OR_LINEAR if "index_topk" in fields else decoder.FULL_OR_LINEAR
+    return layer_types(fields, layers, known, lambda number: "full" if number + 1 in full else "linear")
 
 
 def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
@@ -345,11 +344,7 @@ add({
 
 
 def _glm(fields: Fields) -> Fields:
-    """Kinds as listed, else three layers of delta attention to one that picks keys."""
-    known = {"indexed_attention": "full_attention"}
-    kinds = fields.listed("layer_types")
-    if kinds is not None:
-        fields = fields.with_values(layer_types=[known.get(kind, kind) for kind in kinds])
+    """What picks keys has latents that do not rotate."""
     if _rotated(fields):
         raise InputError(f"qk_rope_head_dim of {fields.name} is {_rotated(fields)}", hint="0 is read: nothing rotates")
     return _kimi(fields)

@@ -28,18 +28,15 @@ from roofline.models.families.decoder import (
 )
 from roofline.models.fields import Fields, divide_evenly
 
-#: Layers that attend, by the names configurations give them.
-_KINDS = {"attention": "full", "full_attention": "full", "sliding_attention": "sliding"}
-
 
 def _recurrent_kinds(*names: str) -> Callable[[Fields, int], list[str]]:
-    """Kinds of layer in order: listed, recurrent ones under ``names``; else attention where the usual fields put it."""
+    """Kinds of layer in order: listed, recurrent ones under ``names`` too; else attention where usual fields put it."""
 
     def kinds(fields: Fields, layers: int) -> list[str]:
         fields.ignore("attn_layer_indices", "attn_layer_period", "attn_layer_offset", "full_attn_idxs")
         listed = fields.listed("layers_block_type", layers) or fields.listed("layer_types", layers)
         if listed is not None:
-            known = {**dict.fromkeys(names, "recurrent"), **_KINDS}
+            known = {**dict.fromkeys((*names, "linear_attention"), "recurrent"), **decoder.FULL_OR_SLIDING}
             return layer_types(fields.with_values(layer_types=listed), layers, known)
         indices = fields.listed("attn_layer_indices") or fields.listed("full_attn_idxs")
         if indices is not None:
@@ -247,14 +244,14 @@ def _plamo_mixer(fields: Fields, shape: DecoderSizes) -> Block:
 
 
 _HYBRID = Decoder(
-    norms=("input_layernorm", "pre_ff_layernorm"), kinds=_recurrent_kinds("mamba", "linear_attention"),
+    norms=("input_layernorm", "pre_ff_layernorm"), kinds=_recurrent_kinds(),
     mixer=_mixers(lambda fields, shape: _mamba2(fields, "mamba")), mlp="feed_forward", last_norm="final_layernorm",
 )  # fmt: skip
 _LFM2_NORMS = ("operator_norm", "ffn_norm")
 _LFM3_NORMS = ("operator_norm", "post_operator_norm", "ffn_norm", "post_ffn_norm")
 _LFM2 = Decoder(
     prepare=_lfm2, norms=_LFM2_NORMS, projections=("q_proj", "k_proj", "v_proj", "out_proj"),
-    bias=False, qk_norm="head", kinds=_recurrent_kinds("conv", "mamba", "linear_attention"),
+    bias=False, qk_norm="head", kinds=_recurrent_kinds("conv"),
     mixer=_mixers(lambda fields, shape: recurrent.ShortConvolution(
         "conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False),
     )),
@@ -487,7 +484,7 @@ def read_inkling2(fields: Fields) -> Model:
 def _qwen4_kinds(fields: Fields, layers: int) -> list[str]:
     if "layer_types" not in fields:
         return _qwen_kinds(fields, layers)
-    return layer_types(fields, layers, {**FULL_OR_LINEAR, "indexed_attention": "full"})
+    return layer_types(fields, layers, decoder.INDEXED_OR_LINEAR)
 
 
 def _qwen4_attention(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
@@ -579,7 +576,7 @@ def _zamba_kinds(fields: Fields, layers: int) -> list[str]:
     if hybrid is None and fields.kind == "zamba":
         hybrid = [2, *(number for number in range(3, layers) if (number - 3) % period == offset)]
     hybrid = [*range(6, 43, 6), 47, 51] if hybrid is None else hybrid
-    known = {**dict.fromkeys(("mamba", "linear_attention"), "recurrent"), "hybrid": "hybrid"}
+    known = {"linear_attention": "recurrent", "hybrid": "hybrid"}
     fields = fields.with_values(layer_types=listed)
     return layer_types(fields, layers, known, lambda number: "hybrid" if number in hybrid else "recurrent")
 
