@@ -472,6 +472,12 @@ _SEEING: dict[str, tuple[dict[str, Any], str, int]] = {
         103424 * 2560 + 28 * (2 * 2560**2 + 2 * 2560 * 512 + 2 * 2560) + 2560 + 3 * 2560 * 12288
         + 27 * (3 * 2560 * (66 * 1536 + 64 * 512) + 2 * 64 * (2560 + 1)),
     ),
+    "paddleocr-vl": (
+        sizes("paddleocr_vl", 1024, 18, 16, 3072, 103424, num_key_value_heads=2, head_dim=128, use_bias=False,
+              vision_config={"hidden_size": 1152}, **_UNTIED),
+        "vision_config is not modelled: only the language part is",
+        2 * 103424 * 1024 + 1024 + 18 * (1024 * (2 * 2048 + 2 * 256 + 3 * 3072) + 2 * 1024),
+    ),
 }  # fmt: skip
 
 

@@ -252,7 +252,10 @@ _TEXT = {
     for kind in kinds.split()
 }  # fmt: skip
 #: Types whose published configurations hold the language model's fields beside ``vision_config``.
-_FLAT = ("qwen2_vl", "qwen2_5_vl", "ernie4_5_moe_vl", "dots_ocr", "minicpmv", "minicpmo", "mimo_v2")
+_FLAT = (
+    "qwen2_vl", "qwen2_5_vl", "ernie4_5_moe_vl", "dots_ocr", "minicpmv", "minicpmo", "mimo_v2", "paddleocr_vl",
+    "hunyuan_vl",
+)  # fmt: skip
 #: What the language part of a MiniCPM-V is by ``version``, as vLLM reads it; the older two may leave it out.
 _MINICPM = {"2.0": "minicpm", "2.5": "llama", "2.6": "qwen2", "4.0": "llama", "4.5": "qwen3"}
 #: The parts of a model that make speech of what its language part (``thinker_config``) says.
