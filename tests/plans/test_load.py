@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from roofline.errors import InputError
 from roofline.models import load, serve
 from roofline.models.serving import step_bound
+from roofline.plans.answer import DeploymentPlan
 from roofline.plans.load import LENGTHS, Acceptance, LatencyUnderLoad, ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, estimator_of, replicas, step_options, unloaded
@@ -150,6 +152,10 @@ def test_replicas_that_bursts_go_to_at_random_see_less_of_them() -> None:
     bursts = Load(40, 1024, 128, arrival_variation=16.0)
     search = Search(PlanQuestion(load("llama-3-8b"), bursts, Limits(), ("h100",), (4,), objective="chips"))
     found = search.assess(Deployment(Replica("h100", "bf16"), 4))
+    said = " ".join(DeploymentPlan(search.asked, search, (found,), None, Counter()).assumptions)
+    assert (
+        "16 times the variance of Poisson ones, which go to a replica at random: nine in ten times lie within" in said
+    )
     server = search.times(Replica("h100", "bf16")).server()
     assert found.first_token == replace(server, arrival_variation=one.arrival_variation).under(10.0).time_to_first_token
 

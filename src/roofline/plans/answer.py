@@ -733,7 +733,10 @@ class DeploymentPlan(Answer):
         asked = self.asked
         lengths = "geometric with that mean" if asked.load.lengths == "geometric" else "all alike"
         varies = asked.load.arrival_variation
-        uneven = f"arrivals with {varies:g} times the variance of Poisson ones, which go to a replica at random"
+        uneven = (
+            f"arrivals with {varies:g} times the variance of Poisson ones, which go to a replica at random: nine in "
+            "ten times lie within 16% of a simulation's, with up to four places within 38%"
+        )
         arrivals = "Poisson arrivals" if varies == 1 else uneven
         floors = "times of steps are floors: a real engine takes longer, and a plan by floors is the least there can be"
         expected = f"times of steps are what {asked.library} is expected to take, with intervals"
