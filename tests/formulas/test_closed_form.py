@@ -300,11 +300,13 @@ def test_rows_that_take_another_branch_of_a_program_are_left_out() -> None:
 def test_changes_of_a_sharded_line_are_found_between_sizes_that_divide() -> None:
     """Only every fourth size divides; what binds changes where the bound says so, at such a size."""
     line, point = "bf16[B_X, D_Y] * bf16[D_X, F_Y] -> bf16[B_X, F_Y]", {"B": 64, "D": 8192, "F": 8192}
-    flips = formula(line, on="v5e:4x4", **point).flips()
-    assert [(flip.size, flip.value) for flip in flips] == [("B", 8192), ("D", 88), ("F", 88)]
-    for flip in flips:
-        around = [bound(line, on="v5e:4x4", **{**point, flip.size: flip.value - less}).bound_by for less in (4, 0)]
-        assert around == [flip.before, flip.after]
+    for plan, at in (("fewest", {"B": 8192, "D": 88, "F": 88}), (None, {"B": 156})):
+        flips = [each for each in formula(line, on="v5e:4x4", plan=plan, **point).flips() if each.size in at]
+        assert {flip.size: flip.value for flip in flips} == at
+        for flip in flips:
+            below = {**point, flip.size: at[flip.size] - 4}
+            around = [bound(line, on="v5e:4x4", **each).bound_by for each in (below, {**point, flip.size: flip.value})]
+            assert around == [flip.before, flip.after]
 
 
 def said(*words: str) -> str:

@@ -10,6 +10,7 @@ from functools import reduce
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -380,7 +381,11 @@ def test_two_clusters_are_a_mistake_and_so_is_a_file_for_blocks(
 ) -> None:
     with pytest.raises(InputError, match="workers and scheduler are two clusters"):
         Cluster(workers=2, scheduler="tcp://host:8786")
-    # a worker imports the script that asks for workers
+    # a worker imports the script that asks for workers, which then has none
+    with monkeypatch.context() as patch:
+        patch.setattr("distributed.LocalCluster", Mock(side_effect=RuntimeError("Nanny failed.")))
+        with pytest.raises(InputError, match="^no worker starts: Nanny failed; in a script"):
+            Cluster(workers=2).opened().__enter__()
     monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
     with pytest.raises(InputError, match="asks for workers again; in a script, what asks goes under if __name__"):
         Cluster(workers=2).opened().__enter__()

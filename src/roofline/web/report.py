@@ -386,7 +386,8 @@ def _function(formula: Formula) -> str:
     named = "".join(f"const {name} = {text(form, 'javascript')};" for name, form in formula.definitions.items())
     return (
         f"{{time: {formula.printed('javascript')}, parts: ({{{everything}}}) => {{{named} return [{parts}]}},"
-        f" holds: ({{{sizes}}}) => [{holds}], multiples: ({{{sizes}}}) => ({{{multiples}}}), work: ({{{everything}}}) => {{{named} return [{work}]}}}}"
+        f" holds: ({{{sizes}}}) => [{holds}], multiples: ({{{sizes}}}) => ({{{multiples}}}),"
+        f" work: ({{{everything}}}) => {{{named} return [{work}]}}}}"
     )
 
 
