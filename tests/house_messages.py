@@ -125,6 +125,7 @@ def untested(package: Mapping[str, tuple[ast.AST, ...]], said: Iterable[str]) ->
 #: Messages without fixed words of their own, by the function that gives them, and a text of the tests that comes from
 #: it: what its callers hand over, or the name of a test that goes through it.
 WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
+    "bounds.comparison.best": ("no fact 'x'; facts are: ",),
     "bounds.evaluate.bound_of_work": ("not timed: flops on matrix in int64 (1 TFLOP); TPU v5e has no figure for it",),
     "bounds.sharding_plans._at_axis": ("is not declared; the axes are: ", "is not declared: TPU v5e is one chip"),
     "cli.option_values.model_size": ("--count '0.5' is not a number of chips; 8, a list 8,16 or a range",),

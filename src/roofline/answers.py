@@ -19,7 +19,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from roofline.counts import parse_size
-from roofline.errors import InputError, LayoutError, OneSizeError, UnsplitError, a_or_an
+from roofline.errors import InputError, LayoutError, OneSizeError, UnsplitError, a_or_an, check_one_of
 from roofline.frozen import NamedTuple
 from roofline.meanings import SAID_IN_PYTHON, attribute_meant
 from roofline.quantity import in_a_row
@@ -579,8 +579,7 @@ NAMES_AS_DATA = {
 def chosen_table(name: str | None, names: Collection[str]) -> str:
     """The name of a table that was asked for, the first where none was."""
     chosen = next(iter(names)) if name is None else name
-    if chosen not in names:
-        raise InputError(f"no table {chosen!r}", hint=f"tables are: {', '.join(names)}")
+    check_one_of(f"no table {chosen!r}", chosen, names, "tables")
     return chosen
 
 

@@ -15,8 +15,10 @@ from roofline.errors import InputError, MissingExtraError, RooflineError, SizeEr
 
 def test_a_fact_that_is_not_there_is_an_error_that_lists_them() -> None:
     beside = roofline.llm("llama-3-8b", on="h100,h200", context=8192)
-    with pytest.raises(InputError, match=r"no fact 'at best'; facts are: a token at best, decode bound by"):
+    with pytest.raises(InputError, match=r"no fact 'at best'; did you mean 'a token at best'"):
         beside.best("at best")
+    with pytest.raises(InputError, match=r"no fact 'x'; facts are: a token at best, decode bound by"):
+        beside.best("x")
     assert beside.best("a token at best") == (beside.fastest,)
 
 

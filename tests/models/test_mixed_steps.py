@@ -215,7 +215,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"chunk": 8, "batch": 4, "context": [9, 10]}, "size context has several values; give one"),
     ({"chunk": 8, "past": [9, 10]}, "size past has several values; give one"),
     ({"chunk": 1, "prompt": 10**12}, "a prompt in chunks of 1,000,000,000,000 steps, and at most 2,000,000 are timed"),
-    ({"chunk": 8, "form": "fast"}, "no form 'fast' of a bound; one of lower, op_by_op, upper"),
+    ({"chunk": 8, "form": "fast"}, "no form 'fast' of a bound; forms are: lower, op_by_op, upper"),
 ]
 
 

@@ -1100,9 +1100,9 @@ def closed_form(bound: Bound, **point: float) -> Formula:
         raise InputError(f"a formula takes sizes, and {word!r} is none", hint=SAID_IN_PYTHON[word])
     if bound.question is not None:
         found = question_formula(bound.question, point)
-        wrong = next((name for name in point if name not in (*found.sizes, *bound.question.size_names)), None)
-        if wrong is not None:
-            raise SizeError(f"{bound.expression} has no size {wrong!r}", hint=f"sizes are: {', '.join(found.sizes)}")
+        known = dict.fromkeys((*found.sizes, *bound.question.size_names))
+        for name in point:
+            check_one_of(f"{bound.expression} has no size {name!r}", name, known, "sizes", error=SizeError)
         return found
     if not is_symbol(bound.lower):
         opened = either("--input 'bf16[B, 512]'", "trace(program, 'bf16[B, 512]')")

@@ -236,8 +236,7 @@ class SideBySide(Answer):
         ('h200',)
         """
         facts = self.facts
-        if name not in facts:
-            raise InputError(f"no fact {name!r}", hint=f"facts are: {', '.join(facts)}")
+        check_one_of(f"no fact {name!r}", name, facts, "facts")
         return () if self.may_be_beaten(name) else best_of(self.names, self._in_the_running(facts[name]))
 
     def _in_the_running(self, facts: Sequence[Fact | None]) -> tuple[Fact | None, ...]:

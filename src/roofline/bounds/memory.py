@@ -302,7 +302,7 @@ def _with_results(ops: Sequence[Op]) -> list[Op]:
 
 def check_policy(policy: str) -> None:
     """Refuse a byte policy that there is none of."""
-    check_one_of(f"unknown byte policy {policy!r}", str(policy), BYTE_POLICIES, "byte policies")
+    check_one_of(f"unknown byte policy {policy!r}", policy, BYTE_POLICIES, "byte policies")
 
 
 #: Roles of what stays after the program: written for good, whoever reads it before.

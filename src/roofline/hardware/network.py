@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roofline.errors import HardwareError
+from roofline.errors import HardwareError, check_one_of
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import AxisSegment, Link, Machine, MeshAxis
 from roofline.sizes import (
@@ -96,11 +96,9 @@ class Network:
     tiers: tuple[Tier, ...]
 
     def __getitem__(self, name: str) -> Tier:
-        found = next((tier for tier in self.tiers if tier.name == name), None)
-        if found is None:
-            names = ", ".join(tier.name for tier in self.tiers) or "none"
-            raise HardwareError(f"{self.machine.name} has no tier {name!r}", hint=f"its tiers are: {names}")
-        return found
+        names = [tier.name for tier in self.tiers]
+        check_one_of(f"{self.machine.name} has no tier {name!r}", name, names, "its tiers", error=HardwareError)
+        return self.tiers[names.index(name)]
 
     @property
     def chips(self) -> int | None:

@@ -1030,8 +1030,7 @@ def _check(
     """Refuse what no plan can be made of."""
     for name in formats:
         check_one_of(f"no format {name!r} of a plan", name, FORMATS, "formats")
-    if objective not in OBJECTIVES:
-        raise InputError(f"no objective {objective!r}", hint=f"one of {', '.join(OBJECTIVES)}")
+    check_one_of(f"no objective {objective!r}", objective, OBJECTIVES, "objectives")
     if not count or min(count) < 1:
         raise InputError("a plan of no chips", hint=f"numbers from 1, as in {spelled('count', '8,16')} or 1:64")
     if len(count) > MOST_COUNTS:

@@ -64,7 +64,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from roofline.answers import attributes
-from roofline.errors import InputError
+from roofline.errors import InputError, check_one_of
 from roofline.frozen import dataclass, fields, kept, once, replace
 from roofline.models.description import Model
 from roofline.models.serving.speculation import check_acceptance, check_draft, expected_tokens
@@ -258,8 +258,7 @@ class ServerTimes:
     ) -> ServerTimes:  # fmt: skip
         """Take a server's times: ``prompt`` whole, or in ``chunks`` of a ``mixed`` step each; ``apart`` on others."""
         step = np.asarray(step, dtype=np.float64)
-        if more.get("lengths", "geometric") not in LENGTHS:
-            raise InputError(f"no lengths {more['lengths']!r}", hint=f"one of {', '.join(LENGTHS)}")
+        check_one_of(f"no lengths {more.get('lengths')!r}", more.get("lengths", "geometric"), LENGTHS, "lengths")
         if mixed is None:
             service = np.full_like(step, 0.0 if apart else prompt)
             return cls(step, service, service, output, **more)

@@ -14,7 +14,7 @@ from typing import Any
 
 from roofline.answers import attributes, figures_of
 from roofline.bounds.api import target as resolve
-from roofline.errors import InputError, QuantityError, quoted
+from roofline.errors import InputError, QuantityError, check_one_of, quoted
 from roofline.frozen import dataclass, field
 from roofline.hardware.figures import chip_power, price_words
 from roofline.hardware.machine import Machine
@@ -77,8 +77,7 @@ class Load:
         if not 0 < self.arrival_variation <= 1e6:  # above, a queue has no end
             hint = "above 0, up to 1e6; 1 for Poisson arrivals, more for bursts"
             raise InputError(f"a variance of arrivals of {self.arrival_variation:g}", hint=hint)
-        if self.lengths not in LENGTHS:
-            raise InputError(f"no lengths {self.lengths!r}", hint=f"one of {', '.join(LENGTHS)}")
+        check_one_of(f"no lengths {self.lengths!r}", self.lengths, LENGTHS, "lengths")
 
     @classmethod
     def read(cls, rate: str | float, **more: Any) -> Load:

@@ -26,7 +26,7 @@ from typing import Any
 from roofline.answers import Answer, attributes
 from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint, fullest
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, SizeError, check_one_of
 from roofline.frozen import dataclass
 from roofline.lazy import np
 from roofline.models.blocks.encoder import refuse_encoder
@@ -205,8 +205,7 @@ def check_form(form: str, options: Mapping[str, Any]) -> str:
     >>> check_form("upper", {}), check_form("lower", {"overhead": "5us"})
     ('upper', 'estimate')
     """
-    if form not in FORMS:
-        raise InputError(f"no form {form!r} of a bound", hint=f"one of {', '.join(FORMS)}")
+    check_one_of(f"no form {form!r} of a bound", form, FORMS, "forms")
     stated = next((name for name in ("overlap", "overhead") if options.get(name) is not None), None)
     if stated is not None and form != "lower":
         raise InputError(f"form {form} and a stated {stated} are two answers", hint="leave one of them out")
