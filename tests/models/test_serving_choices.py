@@ -504,7 +504,11 @@ def test_keys_and_values_on_more_chips_than_heads_may_be_dealt_out(name: str, on
 
 
 def test_a_narrower_cache_helps_a_compute_bound_step_by_its_arithmetic() -> None:
-    found = advise_step("llama-3-70b", "prefill", on="h200:8", tensor=8, batch=16, prompt=8192)
+    found, same = (
+        advise_step("llama-3-70b", "prefill", on=on, tensor=8, batch=16, prompt=8192)
+        for on in ("h200:8", chip("h200:8"))
+    )
+    assert [each.change for each in same] == [each.change for each in found]  # a machine is its name
     (why,) = [each.reason for each in found if each.change == "fp8 keys and values"]
     assert why.startswith("attention multiplies in fp8")
 

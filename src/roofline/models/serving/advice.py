@@ -426,9 +426,18 @@ def _machine(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
         yield _with(asked, change, f"a {'higher' if is_peak else 'steeper'} roof", set=twice)
 
 
+def _target(asked: StepQuestion) -> Any:
+    """What was asked for as the machine; chips in a row whose figures are all the catalog's, as they are typed."""
+    on = asked.arguments.get("on")
+    with suppress(RooflineError):  # of a chip that the catalog has not
+        if isinstance(on, Machine) and len(on.shape) == 1 and chip(on.target) == on:
+            return on.target
+    return on
+
+
 def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Split the model over twice the chips: those of another copy, or twice as many."""
-    on, ways = asked.arguments.get("on"), asked.ways(before.machine)
+    on, ways = _target(asked), asked.ways(before.machine)
     if not isinstance(on, str) or ways.pipeline * ways.context > 1:
         return
     name, _, shape = on.partition(":")
@@ -470,7 +479,7 @@ def _micro_batches(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Boun
 
 def _others(asked: StepQuestion, names: Sequence[str]) -> Iterator[Proposal[Bound]]:
     """The same on another chip, or a pool of as many."""
-    on = asked.arguments.get("on")
+    on = _target(asked)
     key, _, shape = on.partition(":") if isinstance(on, str) else (on.key if isinstance(on, Machine) else "", "", "")
     if (shape and not shape.isdigit()) or (isinstance(on, Machine) and on.shape) or asked.arguments.get("set"):
         return
