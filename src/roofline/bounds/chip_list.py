@@ -19,7 +19,7 @@ from roofline import dtypes
 from roofline.answers import Answer, Fact
 from roofline.bounds.comparison import MARK, aligned, best_of, fact_cells
 from roofline.bounds.ridges import MIXES, rules_of_thumb, run_wider
-from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
+from roofline.errors import HardwareError, InputError, near_words, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip, read_index
@@ -584,8 +584,7 @@ def order_meant(text: str) -> str:
     meant = {word: name for name, order in ORDERS.items() for word in (name, *order.words)}
     found = meant.get(text.strip().lower().replace("_", " ").replace("-", " "))
     if found is None:
-        near = did_you_mean(text, meant)
-        hint = f"did you mean {near!r}?" if near else suggest(text, ORDERS, what="orders")
+        hint = near_words(text, meant) or suggest(text, ORDERS, what="orders")
         if dtypes.is_dtype(text):
             hint = f"the peak of a format is {spelled('sort', 'peak')} with {spelled('dtype', text)}"
         raise InputError(f"no order {text!r} of chips", hint=hint)
@@ -652,8 +651,7 @@ def _holding(machines: list[Machine], text: str) -> tuple[list[Machine], str]:
     kept = [m for m in machines if text.lower() in words[m.key].lower()]
     if not kept:
         makers = sorted({m.vendor for m in machines if m.vendor})
-        near = did_you_mean(text, [*makers, *(m.key for m in machines)])
-        hint = f"did you mean {near!r}?" if near else f"makers are: {', '.join(makers)}"
+        hint = near_words(text, [*makers, *(m.key for m in machines)]) or f"makers are: {', '.join(makers)}"
         raise InputError(f"no chip holds {text!r}", hint=hint)
     return kept, ""
 

@@ -36,7 +36,7 @@ from roofline.bounds.sweep import Sweep, resized, sweep
 from roofline.charts.chart import Chart, draws, machines_said, ordered_notes
 from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.specification import NEUTRAL, LeftOut, Line, Ridge, Role, Scale, log_axis, rising_axis, size_axis
-from roofline.errors import InputError, SizeError, did_you_mean
+from roofline.errors import InputError, SizeError, near_words
 from roofline.formulas.compiled import Evaluated
 from roofline.formulas.tables import UNITS
 from roofline.frozen import dataclass, replace
@@ -188,8 +188,7 @@ _AS_IN = ", as in {0}=range(1, 512), on a command line {0}=1:511"
 
 def _check(unknown: str, sizes: Mapping[str, Any]) -> None:
     if unknown not in sizes:
-        near = did_you_mean(unknown, sizes)
-        hint = f"did you mean {near!r}?" if near else f"give it several values{_AS_IN.format(unknown)}"
+        hint = near_words(unknown, sizes) or f"give it several values{_AS_IN.format(unknown)}"
         raise SizeError(f"nothing varies: size {unknown} is not given", hint=hint)
     given = sizes[unknown]
     if not _is_listed(given) or len({float(value) for value in given}) < 2:

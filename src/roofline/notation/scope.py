@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import DTypeError, NotationError, did_you_mean
+from roofline.errors import DTypeError, NotationError, near_words
 from roofline.frozen import Frozen, NamedTuple
 from roofline.notation.structure import Dim, Shape, Span, Step, TensorDim, TensorNode
 
@@ -144,8 +144,7 @@ class Scope:
     def _referred(self, node: TensorNode) -> Shape:
         name = node.name or ""
         if name not in self.names:
-            near = did_you_mean(name, self.names)
-            hint = f"did you mean '{near}'?" if near else f"an input is written with its dims, as in {name}[B, D]"
+            hint = near_words(name, self.names) or f"an input is written with its dims, as in {name}[B, D]"
             if name == "T" and self.text[: node.span.start].endswith("."):
                 hint = "labels say what meets what: bf16[B, D] * bf16[B, F] -> bf16[D, F] contracts B"
             raise self.fail(f"'{name}' is not defined", node.span, hint)
