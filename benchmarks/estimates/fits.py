@@ -233,6 +233,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
     """
     model = KERNELS[kernel]
     few = [rows.take(np.arange(0, len(rows), max(1, len(rows) // FEW))) for rows in train]
+    stated = [policy if (policy := stated_for(one.group)) in model.stated else "" for one in done]
     alone = [] if len(done) < 2 else [_alone(model, rows, one) for rows, one in zip(few, done, strict=True)]
     found = []
     for number, one in enumerate(done):
@@ -249,7 +250,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
                 on_another_chip(
                     model, alone[i].values, few[i].chip, train[number].chip, chip(done[i].group.chip), target
                 ),
-                stated_for(one.group) or alone[i].policy,
+                stated[number] or alone[i].policy,
             )
             for i in others
         }

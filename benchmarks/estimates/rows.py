@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.estimates import attention, experts
-from roofline.estimates.attention import BEYOND, attention_path
+from roofline.estimates.attention import BEYOND, attention_path, heads_apart
 from roofline.estimates.constants import KERNELS
 from roofline.estimates.contraction import IN_TURN
-from roofline.estimates.experts import MARLIN, TILES, row_tiles
+from roofline.estimates.experts import MARLIN, TILES
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures
 from roofline.estimates.transfer import stated_policy
@@ -300,7 +300,7 @@ def attention_group(row: Mapping[str, str], chip: str, library: str) -> Group:
     heads, kv = float(row["h"]), float(row["kv"] or 0) or float(row["h"])
     kernel = "prefill_attention" if row["op"] == "attn_prefill" else "decode_attention"
     sizes = float(row["kb"]), heads, kv, float(row["d"]), float(row["w"] or 0)
-    path = attention_path(kernel, *sizes)
+    path = attention_path(kernel, *sizes, library=library)
     return Group(chip, kernel, row["dtype"], library, path, BEYOND not in path)
 
 
@@ -327,11 +327,14 @@ def contraction_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 def attention_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Batch, heads, sizes and lengths."""
     heads, kv = column(rows, "h"), column(rows, "kv")
-    length = column(rows, "s") if rows[0]["op"] == "attn_prefill" else column(rows, "st") + 1
+    is_prefill, kv = rows[0]["op"] == "attn_prefill", np.where(kv == 0, heads, kv)
+    length = column(rows, "s") if is_prefill else column(rows, "st") + 1
+    apart = heads_apart(rows[0]["backend"], "" if is_prefill else "decode_attention", heads, kv)
     return {
         "batch": column(rows, "b"),
         "heads": heads,
-        "kv_heads": np.where(kv == 0, heads, kv),
+        "kv_heads": np.where(apart, heads, kv),
+        **({} if is_prefill else {"shared": np.where(apart, heads / kv, 1.0)}),
         "head_size": column(rows, "d"),
         "length": length,
         "window": column(rows, "w"),
@@ -439,7 +442,7 @@ def expert_load(tokens: int, chosen: int, experts: int, ranks: int, distribution
         total, here = tokens * chosen, experts / ranks
         if not distribution.startswith("power_law"):
             touched = min(here, max(total / ranks, 1.0))
-            tiles = (float(row_tiles(total / ranks, touched, rows)) for rows in TILED)
+            tiles = (float(touched * np.ceil(total / ranks / touched / rows - 1e-9)) for rows in TILED)
             _LOADS[key] = (total / ranks, touched, *tiles)
         else:
             mine = power_law_loads(tokens, chosen, experts, ranks, distribution)[:, 0]
@@ -555,14 +558,18 @@ def versions(data: Path) -> dict[tuple[str, str, str], str]:
     }
 
 
-#: Policies that a chip's cores state: B60's have eight matrix engines each. Its rows were timed without a graph.
-CORES_STATE = {("b60", "contraction"): f"8 tiles a core {FROM_HOST}"}
+#: Policies that a chip states, or a library's code for it: B60's cores have eight matrix engines each, and its rows
+#: were timed without a graph; vLLM reduces less than 8 MiB by itself where all chips have NVLink and share no memory.
+STATED = {
+    ("b60", "contraction", "vllm"): f"8 tiles a core {FROM_HOST}",
+    ("a100", "all_reduce", "vllm"): "below 8 MiB",
+}
 
 
 def stated_for(group: Group) -> str:
     """The policy that code or cores state for a group's kernels; empty where none is known."""
     known = stated_policy(KERNELS[group.kernel], group.library, group.dtype, group.path, chip(group.chip))
-    return known or CORES_STATE.get((group.chip, group.kernel), "")
+    return known or STATED.get((group.chip, group.kernel, group.library), "")
 
 
 def same_kernels(group: Group) -> str:
@@ -570,7 +577,7 @@ def same_kernels(group: Group) -> str:
 
     vLLM, SGLang and TensorRT-LLM leave products in half precision to cuBLAS. It has other kernels on each generation.
     """
-    if stated_for(group):
+    if stated_for(group) in KERNELS[group.kernel].stated:
         return "stated"
     is_left = group.kernel == "contraction" and group.dtype == "bf16" and group.library in FRAMEWORKS
     return "cuBLAS" if is_left else ""

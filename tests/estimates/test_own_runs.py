@@ -167,7 +167,7 @@ def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
     path = written(tmp_path / "odd.csv", times("h100"), "\n".join(odd) + "\n")
     machine = chip("h100")
     counted: defaultdict[str, list[str]] = defaultdict(list)
-    for members in by_kind(read_kernels(path, machine), "vllm", counted).values():
+    for members in by_kind(read_kernels(path, machine), "vllm", machine, counted).values():
         assert len(plausible(members, machine, Estimator("vllm"), counted)) == len(SHAPES)
     words = " ".join(counted)
     for word in ("faster than the peak", "faster than memory", "another unit", "differ by over a quarter"):

@@ -7,10 +7,10 @@ import pytest
 from benchmarks.estimates.shared_constants import fit_family
 
 from roofline import bound
-from roofline.estimates.attention import BEYOND, EVERY_KEY, WINDOW_APART
+from roofline.estimates.attention import ALONE, BEYOND, EVERY_KEY, WINDOW_APART
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.contraction import LEAST_SPLIT, SMALL_WHOLE, STATED_TILES
-from roofline.estimates.estimator import Estimator, KernelRun, kernels_of
+from roofline.estimates.estimator import Estimator, KernelEstimate, KernelRun, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
 from roofline.estimates.transfer import CORES, stated_policy
@@ -73,6 +73,24 @@ def test_flash_attention_2_reads_keys_for_each_head_anew_under_a_window() -> Non
     )
     found = {(one.chip, one.library) for one in shipped("decode_attention") if one.policy == WINDOW_APART}
     assert found == {("l40s", "vllm"), ("rtx-pro-6000", "vllm")}
+    for library in ("vllm", "sglang", "trtllm"):  # nor does the token that fills a window change the kernel
+        below, beyond = (_decode(library, keys, window=1024).value for keys in (1024, 1025))
+        assert below <= beyond < 1.02 * below
+
+
+def test_tensorrt_llm_reads_keys_for_each_head_anew_where_over_32_share_them() -> None:
+    """Its kernel of shared keys takes no more: 48 query heads to a key head on H100 take up to 20 times as long."""
+    few, many = (_decode("trtllm", 4096, heads) for heads in (32, 48))
+    assert many.value > 4 * few.value
+    assert (many.run.path, many.run.shapes["kv_heads"], many.run.shapes["shared"]) == (ALONE, 48, 48)
+    assert _decode("vllm", 4096, 48).value < 2 * _decode("vllm", 4096, 32).value
+
+
+def _decode(library: str, keys: int, heads: int = 8, window: int = 0) -> KernelEstimate:
+    sides = ", ".join(f"bf16[64, {tokens}, {each}, 128]" for tokens, each in ((1, heads), (keys, 1), (keys, 1)))
+    asked = bound(f"attention({sides}, causal{f', window={window}' if window else ''})", on="h100")
+    found: KernelEstimate = Estimator(library).expect(asked).kernels[0]
+    return found
 
 
 def test_one_tile_takes_as_long_for_one_row_as_for_all_of_its_rows() -> None:
@@ -195,13 +213,14 @@ def test_a_pair_of_blocks_walks_over_a_whole_sequence() -> None:
 
 
 def grouped(rows: list[float], tokens: float, policy: str) -> list[float]:
-    """Seconds of 64 experts whose memory and launch take nothing, with so many rows each."""
+    """Seconds of 64 experts whose memory and launch take nothing, with just so many rows each."""
     model = KERNELS["experts"]
     values = {**model.defaults(), "memory_efficiency": 1.4, "core_memory_rate": 2e12, "token_time": 1e-15}
     picks = np.array(rows) * 64
     shapes = {"picks": picks, "touched": 64.0, "experts": 64.0, "hidden": 4096.0, "inter": 2048.0, "products": 3.0}
+    tiles = {f"tiles_{size}": 64 * np.ceil(np.array(rows) / size) for size in (8, 16, 32, 48, 64)}
     times = model.parts(
-        {**shapes, "tokens": tokens, "weight_bytes": 2.0, "a_bytes": 2.0},
+        {**shapes, **tiles, "tokens": tokens, "weight_bytes": 2.0, "a_bytes": 2.0},
         A100._replace(bandwidth=1e18),
         values,
         policy,
@@ -221,6 +240,15 @@ def test_marlin_takes_the_least_tile_that_rows_do_not_fill() -> None:
     small, same, larger = grouped([40.0, 43.0, 44.0], 1000.0, "marlin")
     assert small == pytest.approx(same, rel=1e-3)
     assert larger > 1.1 * same
+
+
+def test_experts_take_no_less_as_they_widen_and_no_step_where_a_mean_load_fills_a_tile() -> None:
+    model, one = KERNELS["experts"], np.ones(4)
+    shapes = {"hidden": np.array([128.0, 129, 2048, 2048]), "inter": 768 * one, "products": 3 * one}
+    shapes |= {"picks": 64.0 * np.array([1, 1, 64, 65]), "touched": np.array([1.0, 1, 64, 64]), "weight_bytes": 2 * one}
+    narrow, wider, full, more = model.times(shapes | {"a_bytes": 2 * one}, A100, model.defaults(), "64 rows")
+    assert narrow < wider  # before, 0.7 times as long
+    assert full < more < 1.1 * full  # before, twice the tiles of all experts
 
 
 def test_only_kernels_that_no_graph_started_hide_their_start() -> None:

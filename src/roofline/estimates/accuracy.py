@@ -575,7 +575,7 @@ def held_accuracy(
     machine = chip(on)
     rejected: Rejected = defaultdict(list)
     kinds: list[Held] = []
-    grouped = by_kind(kernels := kernels_from(runs, machine), library, rejected)
+    grouped = by_kind(kernels := kernels_from(runs, machine), library, machine, rejected)
     try:
         for key, members in counted(grouped.items()):
             _hold(key, members, machine, constants, library, kinds, rejected)
@@ -599,7 +599,7 @@ def _hold(
     named = library if key[3] not in libraries(overlaid(shipped("contraction"), read_files(files))) else key[3]
     estimator = Estimator(named, files)
     kept = plausible(members, machine, estimator, rejected)
-    found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
+    found = [estimator.kernel(estimator.own_kernel(one.run, machine), machine) for one in kept]
     known = [(each, one.seconds) for each, one in zip(found, kept, strict=True) if each.source is not None]
     if len(known) < len(kept):
         why = f"no constants: {kernel_in_words(key[0], key[2])} in {key[1]}"

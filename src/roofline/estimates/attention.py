@@ -17,7 +17,8 @@ Without a mask, as in encoders of images, kernels have constants of their own.
 Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
 
     pieces  = min(cores · occupancy / (batch · kv heads), length / chunk), at least 1; 1 by the policy ``whole``, or by
-              ``heads apart under a window``, where each query head then reads its keys by itself
+              ``heads apart under a window``, where each query head then reads its keys by itself, as it does with
+              TensorRT-LLM where over 32 share them
     core    = bytes of a piece / core_rate + blocks · block_time + start_time
     T       = ((waves · core)^p + memory^p)^(1/p) + combine · log2(1 + pieces), slowed, + launch
 
@@ -123,6 +124,13 @@ WIDEST_HEAD, LARGEST_GROUP = 128, 16
 BEYOND = "windows, wide heads or large groups"
 ALONE, GROUPED = "a key head for each head", "shared key heads"
 
+#: Libraries whose decode kernels are the same under a window: FlashAttention, which vLLM runs, has others there.
+SAME_UNDER_WINDOW = ("sglang", "trtllm")
+#: Most query heads to a key head that TensorRT-LLM's kernel of shared keys takes, but on Blackwell with stacked memory:
+#: beyond, as where heads have keys of their own, its older one reads keys for each query head by itself
+#: (``supportConfigHMMA`` and ``supportConfigQGMMA`` in decoderXQAImplJIT).
+SHARED_AT_MOST = 32
+
 #: Formats of caches that were measured, as constants name them.
 HALF_OR_EIGHT = ("bf16", "fp8")
 
@@ -142,10 +150,12 @@ def attention_path(
     head_size: Size = 128,
     window: Size = 0,
     cache: str = "",
+    library: str = "",
 ) -> str:
     """What tells kernels of attention apart beside their format: the cache's format, whether heads share keys, width.
 
     ``cache`` is the format of keys and values, where that is known: one of as many bits as fp8 is read by others.
+    ``library`` is whose kernels, where that is known.
 
     >>> attention_path("decode_attention", 1, 32, 8), attention_path("prefill_attention", 2, 32, 8)
     ('fp8 cache, shared key heads', '')
@@ -153,13 +163,26 @@ def attention_path(
     'int8 cache'
     >>> attention_path("prefill_attention", 2, 32, 8, head_size=256)
     'windows, wide heads or large groups'
+    >>> [attention_path("decode_attention", 2, 64, 8, window=128, library=name) for name in ("vllm", "sglang")]
+    ['shared key heads, windows, wide heads or large groups', 'shared key heads']
     """
     words = cache_words(kv_bytes, cache)
+    apart = decided(heads_apart(library, kernel, heads, kv_heads))
     if kernel == "decode_attention":
-        words.append(ALONE if decided(heads == kv_heads) else GROUPED)
-    if any(map(decided, (window > 0, head_size > WIDEST_HEAD, heads / kv_heads > LARGEST_GROUP))):
+        words.append(ALONE if apart or decided(heads == kv_heads) else GROUPED)
+        window = 0 if library in SAME_UNDER_WINDOW else window
+    if any(map(decided, (window > 0, head_size > WIDEST_HEAD, (heads / kv_heads > LARGEST_GROUP) & (not apart)))):
         words.append(BEYOND)
     return ", ".join(words)
+
+
+def heads_apart(library: str, kernel: str, heads: Size, kv_heads: Size) -> Size:
+    """Whether a library's decode kernel reads shared keys for each query head by itself.
+
+    >>> [heads_apart("trtllm", "decode_attention", heads, 1) for heads in (32, 48)]
+    [False, True]
+    """
+    return (library == "trtllm") & (kernel == "decode_attention") & (heads / kv_heads > SHARED_AT_MOST)
 
 
 def cache_words(kv_bytes: float, cache: str = "") -> list[str]:
@@ -224,9 +247,12 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
 
 
 def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
-    """Parts of the time of attention of one new token, or a few ``queries``, over ``length`` keys of each sequence."""
-    batch, heads, kv_heads, size, length, window, queries, kv_bytes = _given(
-        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, window=0, queries=1, kv_bytes=2
+    """Parts of the time of attention of one new token, or a few ``queries``, over ``length`` keys of each sequence.
+
+    Where query heads read shared keys each by itself, ``kv_heads`` are as many, of which ``shared`` have the same keys.
+    """
+    batch, heads, kv_heads, size, length, window, queries, kv_bytes, shared = _given(
+        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, window=0, queries=1, kv_bytes=2, shared=1
     )
     length = np.where(window > 0, np.minimum(length, window), length)
     apart = (window > 0) & (policy == WINDOW_APART)
@@ -241,7 +267,7 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     load = sequences * pieces / slots
     quantised = c["wave_quantisation"]
     waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core
-    moved = batch * kv_heads * length * row + 4 * batch * heads * size * queries
+    moved = batch * kv_heads / np.maximum(shared, 1) * length * row + 4 * batch * heads * size * queries
     return _joined(pieces, waves, moved, shapes, chip, c, policy)
 
 

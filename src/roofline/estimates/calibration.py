@@ -251,7 +251,7 @@ def calibrate(
     rejected: Rejected = defaultdict(list)
     estimators = {start: Estimator(start)} if start else {}
     fitted, starts = [], []
-    grouped = by_kind(kernels := kernels_from(runs, machine), library, rejected)
+    grouped = by_kind(kernels := kernels_from(runs, machine), library, machine, rejected)
     try:
         for key, members in counted(grouped.items()):
             named = start or (key[3] if key[3] in libraries(shipped("contraction")) else "vllm")

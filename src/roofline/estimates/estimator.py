@@ -41,7 +41,14 @@ from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, check_one_of, suggest
-from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path, cache_words
+from roofline.estimates.attention import (
+    BEYOND,
+    DECODE_ROWS,
+    SHARED_AT_MOST,
+    attention_path,
+    cache_words,
+    heads_apart,
+)
 from roofline.estimates.constants import (
     KERNELS,
     LEFT_OUT,
@@ -528,7 +535,7 @@ class Estimator:
         if level.name != answer.machine.memories[0].name:
             wrong = f"what kernels take with data in {level.name} was not measured"
             raise InputError(wrong, hint=f"leave {spelled('estimate')} out: the floor holds")
-        found = tuple(self.kernel(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
+        found = tuple(self.kernel(self.own_kernel(run, answer.machine), answer.machine) for run in kernels_of(answer))
         if not found:
             wrong = f"nothing is expected of {answer.expression}"
             raise InputError(wrong, hint="it holds no operations that take time")
@@ -561,8 +568,8 @@ class Estimator:
         said = (*answer.assumptions, *found.assumptions, *assume("estimate", (halves,) * _is_narrow(answer)))
         return replace(answer, estimate=estimate, expectation=found, assumptions=said)
 
-    def own_kernel(self, run: KernelRun) -> KernelRun:
-        """The kernel that this library runs instead: an all-reduce over the chips of a node, small products of a batch.
+    def own_kernel(self, run: KernelRun, machine: Machine) -> KernelRun:
+        """The kernel that this library runs instead: of an all-reduce in a node, small products of a batch, a decode.
 
         vLLM has none of these in 8 bits on NVIDIA's chips: it converts their weights once, and computes in half
         precision (vllm/v1/attention/backends/mla/common.py, ``process_weights_after_loading``).
@@ -572,7 +579,7 @@ class Estimator:
         if run.kernel == "quantised_batched_contraction" and self.library == "vllm":
             halves = {**run.shapes, "a_bytes": 2.0, "b_bytes": 2.0}
             return replace(run, kernel="batched_contraction", dtype=_HALF[0], shapes=halves)
-        return run
+        return decode_of(self.library, run, machine)
 
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         """What to expect of one kernel: no less than its bound, and of tokens after others than of less work."""
@@ -1022,7 +1029,9 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     if decided(value_size != dims["head_size"]):
         path = ", ".join(cache_words(kv_bytes, cache))
         return _latent_run(group, dtype, path, shapes, value_size, one)
-    return attention_run(shapes | _mask_shapes(dims), dims["q_length"], dims["kv_length"], dtype, cache, group)
+    window = {"window": op.options["window"]} if "window" in op.options else {}  # also where it is not reached yet
+    mask = _mask_shapes(dims) or window
+    return attention_run(shapes | mask, dims["q_length"], dims["kv_length"], dtype, cache, group)
 
 
 def attention_run(
@@ -1043,6 +1052,26 @@ def attention_run(
     if not path and dtype == "bf16" and decided(shapes.get("later", 0.0) >= 1):
         kernel = "unmasked_attention"
     return KernelRun(kernel, dtype, path, {**shapes, "length": queries, "past": past}, group)
+
+
+def decode_of(library: str, run: KernelRun, machine: Machine) -> KernelRun:
+    """A kernel with the path and shapes that constants of a library have of it, where it is decode attention.
+
+    Blackwell with stacked memory has kernels of TensorRT-LLM that share keys among more heads.
+    """
+    given = run.shapes
+    if run.kernel != "decode_attention":
+        return run
+    kv_bytes, heads, kv_heads, size = (given[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
+    if machine.family == "nvidia-blackwell" and machine.memories[0].name == STACKED and library == "trtllm":
+        kv_heads = maximum(kv_heads, heads / SHARED_AT_MOST)
+    cache, told, _ = run.path.partition(" cache")
+    path = attention_path(
+        run.kernel, kv_bytes, heads, kv_heads, size, given.get("window", 0), cache if told else "", library
+    )
+    if not decided(heads_apart(library, run.kernel, heads, kv_heads)):
+        return replace(run, path=path)
+    return replace(run, path=path, shapes={**given, "kv_heads": heads, "shared": heads / kv_heads})
 
 
 def _is_prompt_of_one(run: KernelRun) -> bool:

@@ -3,12 +3,13 @@
 Each expert's rows are cut into tiles of ``tm`` rows; all tiles of all experts share the cores. For each product
 ``[rows, k] @ [k, n]`` of every expert that got tokens::
 
-    tiles  = row_tiles(tm) · ⌈n/128⌉
+    tiles  = row_tiles(tm) · ⌈n/128⌉;  row_tiles = touched · max(1, load/tm + ½) where the load of each is not known
     waves  = (1 − q) · max(tiles/cores, 1) + q · ⌈tiles/cores⌉
     mma    = 2 · tm · 128 · k / (peak/cores · compute_efficiency)
     load   = (tm · bytes_A + 128 · bytes_B) · k / core_l2_rate
     tile   = (mma³ + load³)^⅓ + tile_overhead
-    memory = bytes of touched weights, results and operands / min(memory_efficiency · B/s, tiles · core_memory_rate)
+    memory = bytes of touched weights, results and operands / min(memory_efficiency · B/s, busy · core_memory_rate)
+    busy   = row_tiles(tm) · n/128, at most the cores: a tile of few columns brings as few bytes
     T      = ((waves · tile)^p + memory^p)^(1/p)
 
 The time is that of both products at the best ``tm``, slowed in long kernels, plus routing (tokens and experts) and a
@@ -67,12 +68,12 @@ EXPERT_POLICIES = ("search", *(f"{rows} rows" for rows in TILES), "triton", "mar
 
 
 def row_tiles(picks: Any, touched: Any, rows: float) -> Any:
-    """Tiles of some rows that evenly loaded experts have.
+    """Tiles of some rows that experts have on the mean: what tokens choose spreads, and leaves half of a last tile.
 
     >>> float(row_tiles(512, 8, 64)), float(row_tiles(512, 8, 128))
-    (8.0, 8.0)
+    (12.0, 8.0)
     """
-    return touched * np.ceil(np.asarray(picks) / np.maximum(touched, 1e-9) / rows - 1e-9)
+    return np.maximum(touched, np.asarray(picks) / rows + touched / 2)
 
 
 def _sizes(shapes: Shapes, policy: str) -> list[tuple[int, int, Any]]:
@@ -97,9 +98,9 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "s
 
     ``picks`` are the tokens that fall to this chip's experts, once for each expert chosen, and ``touched`` the
     experts that get any, of ``experts``; ``choices`` are those of all chips, where each sees all ``tokens``.
-    ``tiles_16`` … ``tiles_128`` are the tiles of so many rows, for even loads where they are not given. ``hidden`` and
-    ``inter`` are the widths, ``products`` is 3 with a gate and 2 without, ``weight_bytes`` and ``a_bytes`` are bytes of
-    an element.
+    ``tiles_16`` … ``tiles_128`` are the tiles of so many rows, those of the mean where they are not given.
+    ``hidden`` and ``inter`` are the widths, ``products`` is 3 with a gate and 2 without, ``weight_bytes`` and
+    ``a_bytes`` are bytes of an element.
     """
     names = ("picks", "touched", "hidden", "inter", "products", "weight_bytes", "a_bytes")
     picks, touched, hidden, inter, products, weight_bytes, a_bytes = np.broadcast_arrays(
@@ -115,7 +116,7 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "s
         time, moving = np.where(runs, 0.0, np.inf), 0.0
         for columns, depth in ((inter * (products - 1), hidden), (hidden, inter)):
             count = tiles * np.ceil(columns / tile_columns)
-            busy = np.clip(count, 1e-9, chip.cores)
+            busy = np.clip(tiles * columns / tile_columns, 1e-9, chip.cores)
             mma = 2 * rows * tile_columns * depth / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
             load = (rows * a_bytes + tile_columns * weight_bytes) * depth / c["core_l2_rate"]
             tile = np.cbrt(mma * mma * mma + load * load * load) + c["tile_overhead"]

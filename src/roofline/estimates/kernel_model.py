@@ -135,7 +135,8 @@ def _flops_bytes_and_rate(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Ar
         queries = 1.0 if kernel == "decode_attention" else s["length"]
         unseen = 0.0 if kernel == "unmasked_attention" else (queries - 1) / 2
         flops = 4 * s["batch"] * s["heads"] * s["head_size"] * queries * (keys - unseen)
-        moved = s["batch"] * s["head_size"] * (4 * s["heads"] * queries + 2 * s["kv_heads"] * keys * s["kv_bytes"])
+        kv_heads = s["kv_heads"] / np.maximum(s.get("shared", 1.0), 1.0)
+        moved = s["batch"] * s["head_size"] * (4 * s["heads"] * queries + 2 * kv_heads * keys * s["kv_bytes"])
         return flops, moved, chip.bandwidth
     if kernel == "experts":
         each = s["hidden"] * s["inter"] * s["products"]

@@ -37,6 +37,7 @@ from roofline.estimates.estimator import (
     attention_run,
     cache_format,
     chip_figures,
+    decode_of,
     kernel_format,
     kernels_of,
     product_kind,
@@ -266,7 +267,7 @@ def _few(words: Sequence[str]) -> list[str]:
 
 
 def by_kind(
-    kernels: Iterable[MeasuredKernel], library: str, rejected: Rejected
+    kernels: Iterable[MeasuredKernel], library: str, machine: Machine, rejected: Rejected
 ) -> dict[tuple[str, str, str, str], list[MeasuredKernel]]:
     """Kernels by kind, format, path and library; ``library`` is that of rows which name none."""
     found: dict[tuple[str, str, str, str], list[MeasuredKernel]] = defaultdict(list)
@@ -274,7 +275,9 @@ def by_kind(
         if one.wrong:
             rejected[one.wrong].append(one.where)
             continue
-        found[one.run.kernel, one.run.dtype, one.run.path, named_library(one.library) or library].append(one)
+        whose = named_library(one.library) or library
+        run = decode_of(whose, one.run, machine)
+        found[run.kernel, run.dtype, run.path, whose].append(one._replace(run=run))
     return found
 
 

@@ -89,9 +89,11 @@ ALL_REDUCE = (
     ),
     ModelConstant("library_share", "", "its rate against that of the framework's kernels", 1.0, 0.2, 3.0),
 )
-#: Largest message, in bytes, that a framework reduces with a kernel of its own.
+#: Largest message, in bytes, that a framework reduces with a kernel of its own. Below 8 MiB is what vLLM's code states
+#: where no memory is shared between chips (custom_all_reduce.py, ``max_size``).
 LARGEST = {f"up to {2**power} MiB": 2.0 ** (power + 20) for power in range(8)} | {
     "up to 512 KiB": 2.0**19,
+    "below 8 MiB": 2.0**23 - 1,
     "all sizes": float("inf"),
 }
 #: Serving frameworks by the names of their constants, each with its other names. They reduce over the chips of one node

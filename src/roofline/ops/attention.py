@@ -35,7 +35,8 @@ class AttentionSizes(NamedTuple):
     """Sizes of one attention, and what its mask leaves of it: :mod:`roofline.ops.masks` counts pairs and keys.
 
     ``pairs`` of a query and a key see each other, over all heads of the whole batch. In one head, ``keys`` are those
-    that some query sees; None: all are read. ``note`` says how they were counted.
+    that some query sees; None: all are read. ``note`` says how they were counted. ``window`` is the width of a causal
+    mask that has one, also where no sequence is so long yet.
     """
 
     batch: Size
@@ -48,6 +49,7 @@ class AttentionSizes(NamedTuple):
     pairs: Size
     keys: Size | None = None
     note: str = ""
+    window: Size | None = None
 
 
 def attention(
@@ -83,7 +85,7 @@ def attention(
     moves once); Ainslie et al., GQA, arXiv:2305.13245 (k and v have fewer heads, shared by the query heads); Dao,
     FlashAttention-2, arXiv:2307.08691, algorithm 2 (backward pass).
     """
-    batch, q_length, kv_length, heads, _, head_size, v_head_size, pairs, keys, note = sizes
+    batch, q_length, kv_length, heads, _, head_size, v_head_size, pairs, keys, note, window = sizes
     each = (matmuls - matmuls // 2) * head_size + matmuls // 2 * v_head_size
     macs = pairs * each
     matrix, vector = 2 * macs, (SOFTMAX_PER_ELEMENT if matmuls == 2 else 4) * pairs
@@ -94,9 +96,9 @@ def attention(
     if head_pairs is None:
         head_pairs = pairs if is_zero(pairs) else exact_div(pairs, batch * heads)
     dims = {**dict(zip(sizes._fields, sizes[:7], strict=False)), "pairs": head_pairs, "transcendentals": pairs}
-    options: dict[str, Size] = {}
+    options: dict[str, Size] = {} if window is None else {"window": window}
     if matmuls != 2 or isinstance(head_pairs, float):  # else they follow from dims
-        options = {"macs": macs, "unmasked_macs": batch * heads * q_length * kv_length * each}
+        options |= {"macs": macs, "unmasked_macs": batch * heads * q_length * kv_length * each}
     if keys is not None:
         q, k, v, *rest = reads
         reads = (q, _seen(k, keys, kv_length), _seen(v, keys, kv_length), *rest)
@@ -186,7 +188,8 @@ def attend(
     result = out or Tensor(f"attention({q.ident})", (*q.dims[:-1], V), q.dtype)
     made = ("scores", "probabilities") if unfused else ()
     between = tuple(Tensor(f"{result.ident}.{part}", (B, N, S, T), result.dtype) for part in made)
-    sizes = AttentionSizes(B, S, T, N, K, H, V, B * N * pairs, keys, _note(causal, window, unfused) + _order(N, T))
+    note = _note(causal, window, unfused) + _order(N, T)
+    sizes = AttentionSizes(B, S, T, N, K, H, V, B * N * pairs, keys, note, window if causal and not unfused else None)
     return attention(
         name, (q, k, v, *between), (result, *between), sizes, head_pairs=pairs, queries=queries, compute=compute,
         exact=exact,

@@ -332,7 +332,7 @@ class Attention(RecordedBlock, keeps="keys"):
         out = attention_core(
             builder, q, [*read, *further], pairs=self._pairs(builder) + step.new * count, heads=self.heads,
             kv_heads=self.kv_heads, key=self.key, value=self.value * (1 + self.differential),
-            length=step.length + count,
+            length=step.length + count, window=self.window if self.causal else None,
         )  # fmt: skip
         if self.differential:
             out = self._difference(builder, out)
@@ -533,9 +533,9 @@ def rotate(builder: OperationBuilder, x: Tensor, part: str, rows: Size, heads: i
 
 def attention_core(
     builder: OperationBuilder, q: Tensor, read: Sequence[Tensor], *, pairs: Size, heads: int, kv_heads: int, key: int,
-    value: int, length: Size,
+    value: int, length: Size, window: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence in one head."""
+    """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence in one head, under a causal window."""
     step, part = builder.step, "attention"
     count = step.attended * heads * pairs
     dtype = step.attention_arithmetic(q.dtype)
@@ -545,10 +545,10 @@ def attention_core(
     if step.unfused:
         square = (step.attended, heads, step.new, length)
         between = tuple(builder.output(f"{part}.{name}", *square) for name in ("scores", "probabilities"))
-        pairs = step.new * length
+        pairs, window = step.new * length, None
         count = step.attended * heads * pairs
         reads, writes = (*reads, *between), (out, *between)
-    sizes = AttentionSizes(step.attended, step.new, length, heads, kv_heads, key, value, count)
+    sizes = AttentionSizes(step.attended, step.new, length, heads, kv_heads, key, value, count, window=window)
     softmax = "bf16" if dtypes.get(q.dtype).bits < 16 else dtypes.get(q.dtype).arithmetic
     op = attention("", reads, writes, sizes, head_pairs=pairs, compute=dtype, vector_compute=softmax)
     builder.add(op, part)
