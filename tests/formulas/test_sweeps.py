@@ -617,7 +617,6 @@ def test_copies_take_the_chips_that_a_given_fsdp_leaves() -> None:
         assert alone.lower == train("llama-3-8b", **asked, data=copies).lower == pytest.approx(steps["lower"][row])
 
 
-@pytest.mark.long
 def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:
     sizes = {"batch": [1, 8], "context": 4096}
     grid = sweep_steps("qwen3-32b", on=["h100:2", "mi300x"], tensor=[2, 1], **sizes)

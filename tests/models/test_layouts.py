@@ -96,7 +96,6 @@ def test_one_answer_names_one_layout(on: str, capsys: Capture) -> None:
     assert "2 such chips" not in split
 
 
-@pytest.mark.long
 def test_a_layout_that_was_given_stays() -> None:
     found = llm("deepseek-v3", on="h200", batch=32, context=32000, weights="fp8", expert=8, fit=True)
     fit = found.further["fewest"]

@@ -448,7 +448,6 @@ def test_states_that_no_layout_of_the_chips_holds_are_said() -> None:
     )
 
 
-@pytest.mark.long
 def test_of_changes_that_take_as_long_by_a_stated_mfu_the_lower_floor_comes_first() -> None:
     found = train("llama-3-8b", on="h100:64", batch_tokens=4 * 10**6, sequence=8192, mfu=0.4)
     first, *others = [line for line in found.advise() if line.fits and "batch_tokens" not in line.arguments]
@@ -572,7 +571,6 @@ def test_changes_of_a_step_that_fits_in_no_microbatches_take_as_many_as_fit() ->
         assert (fresh.fits, fresh.lower) == (True, pytest.approx(lines[change].time_after, rel=1e-12))
 
 
-@pytest.mark.long
 def test_advice_under_which_no_chips_share_a_copy_leaves_the_stage_of_zero_out() -> None:
     asked: dict[str, Any] = {"on": "h100:16", "zero": 0, "sequence": 2048, "batch_tokens": 8192}
     line = next(each for each in train("gemma-2-9b", **asked).advise() if each.change == "tensor 16")

@@ -518,7 +518,6 @@ def test_a_load_that_misses_the_time_to_first_token_is_seen_to_miss_it() -> None
     assert list(kept.y) == sorted(kept.y)
 
 
-@pytest.mark.long
 def test_a_limit_at_the_median_is_held_against_the_median_alone() -> None:
     asked = {"on": "h100", "count": [8], "rate": 7, "prompt": 4000, "output": 200, "formats": "bf16", "percentile": 50}
     found = plan("llama-3-70b", **asked, ttft="80 ms", e2e="2 s").best
