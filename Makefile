@@ -32,7 +32,7 @@ demo: $(VENV)/ready  ## install, run the lines of docs/demo.txt, write charts to
 test: $(VENV)/ready-dev  ## everything CI checks: style, types, import contracts, docs, tests with doctests
 	@$(MAKE) --no-print-directory --jobs=3 $(HALVES) docs-check types lint
 
-test-long: $(VENV)/ready-dev  ## the tests with more random examples, fresh ones each time, and every case of the long lists
+test-long: $(VENV)/ready-dev  ## the tests with more random examples, fresh ones each time, every case of the long lists, and the long tests
 	ROOFLINE_LONG=1 $(BIN)/python -m pytest --quiet --numprocesses=auto --dist=worksteal
 
 pytest: $(VENV)/ready-dev  ## the tests alone, with doctests, on two processes; in a random order: make pytest ORDER=7
