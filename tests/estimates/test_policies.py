@@ -84,10 +84,11 @@ def test_tensorrt_llm_reads_keys_for_each_head_anew_where_over_32_share_them() -
     assert many.value > 4 * few.value
     assert (many.run.path, many.run.shapes["kv_heads"], many.run.shapes["shared"]) == (ALONE, 48, 48)
     assert _decode("vllm", 4096, 48).value < 2 * _decode("vllm", 4096, 32).value
+    assert many.value <= _decode("trtllm", 4096, 48, queries=2).value
 
 
-def _decode(library: str, keys: int, heads: int = 8, window: int = 0) -> KernelEstimate:
-    sides = ", ".join(f"bf16[64, {tokens}, {each}, 128]" for tokens, each in ((1, heads), (keys, 1), (keys, 1)))
+def _decode(library: str, keys: int, heads: int = 8, window: int = 0, queries: int = 1) -> KernelEstimate:
+    sides = ", ".join(f"bf16[64, {tokens}, {each}, 128]" for tokens, each in ((queries, heads), (keys, 1), (keys, 1)))
     asked = bound(f"attention({sides}, causal{f', window={window}' if window else ''})", on="h100")
     found: KernelEstimate = Estimator(library).expect(asked).kernels[0]
     return found

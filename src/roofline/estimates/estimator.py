@@ -584,7 +584,9 @@ class Estimator:
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         """What to expect of one kernel: no less than its bound, and of tokens after others than of less work."""
         found, other = self._kernel(run, machine), _other_kernel(run)
-        beside = found if other is None or found.source is None else self._kernel(other, machine)
+        beside = found
+        if other is not None and found.source is not None:
+            beside = self._kernel(self.own_kernel(other, machine), machine)
         both = (found, beside) if decided(found.value >= beside.value) else (beside, found)
         return both[_is_prompt_of_one(run)] if beside.source is not None else found
 
@@ -1085,10 +1087,9 @@ def _other_kernel(run: KernelRun) -> KernelRun | None:
     A few tokens after others are a prompt, which a prefill kernel runs. More of them are as many as fill a tile of a
     decode kernel. A token alone is a prompt too.
     """
-    given, left_out = run.shapes, {"queries", "past", "later"}
+    given, left_out = run.shapes, {"queries", "past", "later", "shared"}
     if "queries" in given or _is_prompt_of_one(run):
         kernel, other = "prefill_attention", {"length": given.get("queries", 1.0), "past": 0.0}
-        left_out.add("window")
     elif run.kernel == "prefill_attention" and decided(given.get("past", 0.0) > 0):
         few = maximum(1, DECODE_ROWS * given["kv_heads"] / given["heads"])
         kernel, other = "decode_attention", {"length": given["length"] + given["past"], "queries": few}
@@ -1096,7 +1097,8 @@ def _other_kernel(run: KernelRun) -> KernelRun | None:
         return None
     kv_bytes, heads, kv_heads, size = (given[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
     cache, told, _ = run.path.partition(" cache")
-    shapes = {name: value for name, value in given.items() if name not in left_out} | other
+    kv_heads = kv_heads / given.get("shared", 1)
+    shapes = {name: value for name, value in given.items() if name not in left_out} | other | {"kv_heads": kv_heads}
     path = attention_path(kernel, kv_bytes, heads, kv_heads, size, shapes.get("window", 0), cache if told else "")
     return replace(run, kernel=kernel, path=path, shapes=shapes)
 
