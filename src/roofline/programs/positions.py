@@ -228,7 +228,7 @@ class Visible(NamedTuple):
         edges = [box[axis] if -axis <= len(box) else (0, 1, 1) for axis in (row, column)]
         rest = [each for at, each in enumerate(box) if at - len(box) not in (row, column)]
         steps = [step for _, _, step in edges]
-        seen = self._pairs(*(each[:2] for each in edges), row, column) if steps == [1, 1] else None
+        seen = self._pairs(edges[0][:2], edges[1][:2], row, column) if steps == [1, 1] else None
         return None if seen is None else product([-(-(last - first) // step) for first, last, step in rest]) * seen
 
     def share(self) -> tuple[Size, Size] | None:

@@ -114,7 +114,7 @@ def _several(places: Size) -> bool:
 
 
 class MaskedBox(tuple[Edges, ...]):
-    """A box of open sizes of which a mask of positions (``programs.positions``) lets some elements see.
+    """A box of open sizes of which a mask of positions (``programs.positions``) lets some elements through.
 
     The mask is of the places of the tensor. What moves a tensor gives plain boxes, in which all counts.
     """
@@ -145,12 +145,12 @@ def union(*regions: Region | Sequence[Box]) -> Region:
     if any(region is None for region in regions):
         return WHOLE
     found = dict.fromkeys(box for region in regions for box in region or () if not any(map(_is_empty, box)))
-    for box in [box for box in found if isinstance(box, MaskedBox)]:  # of one box what several masks let see together
-        other = next((each for each in found if each != box and tuple(each) == tuple(box)), None)
-        both = box.mask.either(other.mask) if isinstance(other, MaskedBox) else None
+    masked = [box for box in found if isinstance(box, MaskedBox)]
+    for one, other in combinations(masked, 2):  # of one box what several masks let see together
+        both = one.mask.either(other.mask) if tuple(one) == tuple(other) and {one, other} <= found.keys() else None
         if both is not None:
-            del found[box], found[other]
-            found[MaskedBox(tuple(box), both)] = None
+            del found[one], found[other]
+            found[MaskedBox(tuple(one), both)] = None
     boxes: list[Box] = []
     for box in found:
         if not any(_holds(other, box) for other in boxes):
@@ -269,7 +269,7 @@ def sliced(region: Region, shape: Sequence[int], starts: Sequence[int], steps: S
     def back(box: Box) -> list[Box]:
         along = zip(box, starts, steps, strict=True)
         found = tuple(edge(start + e[0] * step, _places(e), e[2] * step) for e, start, step in along)
-        mask = box.mask.behind(starts) if isinstance(box, MaskedBox) and {*steps} <= {1} else None
+        mask: Any = box.mask.behind(starts) if isinstance(box, MaskedBox) and {*steps} <= {1} else None
         return [found if mask is None else MaskedBox(found, mask)]
 
     return each(box_in(region, shape), back)

@@ -582,10 +582,12 @@ def experts(call: Call) -> Priced:
     cost = PER_ELEMENT[_ACTIVATIONS[call.get("activation_type", "relu")]]
     between = tokens * k * exact_div(each[1], x[-1]) * cost.flops
     mixed = SOFTMAX_PER_ELEMENT * tokens * E + 2 * tokens * k * x[-1] + (DEQUANTISE * met * sum(each) if packed else 0)
-    facts = {"reads": (*call.read(0), *held, *call.read(1)), "dims": {**op.dims, "groups": E}}
-    facts |= {"note": "tokens of a mixture of experts meet as many different experts as they can"}
-    facts |= {"options": {**op.options, "layers": len(layers)}}
-    return call.beside(op, between + mixed, pricing.arithmetic(call.read(0)), **facts)
+    reads, note = (
+        (*call.read(0), *held, *call.read(1)),
+        ("tokens of a mixture of experts meet as many different experts as they can"),
+    )
+    op = replace(op, dims={**op.dims, "groups": E}, options={**op.options, "layers": len(layers)})
+    return call.beside(op, between + mixed, pricing.arithmetic(call.read(0)), reads=reads, note=note)
 
 
 # What goes in is read, what comes out is written.

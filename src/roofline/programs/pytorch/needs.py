@@ -54,11 +54,11 @@ _LARGEST_MASK = 2**22
 
 
 class MaskedStretches(Stretches):
-    """The places of a box of which a mask of positions lets some elements see, in a tensor of so many bytes apart."""
+    """The places of a box of a tensor, laid out so, of which a mask of positions lets some elements through."""
 
     box: regions.MaskedBox
     shape: tuple[Size, ...]
-    layout: tuple[tuple[Size, ...], Size, int]
+    layout: Any
 
     @classmethod
     def of(cls, places: Stretches, box: regions.MaskedBox, tensor: TensorOperand) -> MaskedStretches:
