@@ -360,6 +360,7 @@ SMALL = [
      {"B": 3, "S": 8}),
     (lambda x: x.unfold(1, 4, 2).sum(-1), ["fp32[B, S, 16]"], {"B": 3, "S": 9}),
     (lambda x: x[:, 1:].exp() - x[:, :-1], ["fp32[B, S]"], {"B": 3, "S": 5}),
+    (lambda x: (x[:, 1:] - x[:, :-1]).mean() + (x[1:] - x[:-1]).mean(), ["fp32[B, S]"], {"B": 3, "S": 5}),
     (lambda table, at: F.embedding(torch.arange(at.shape[1])[None].expand_as(at), table),
      ["fp32[999, 8]", "int64[B, S]"], {"B": 3, "S": 5}),
 ]  # fmt: skip
@@ -386,6 +387,7 @@ def _hidden(x):
         (lambda x: x * torch.eye(x.shape[-1]), "fp32[B, {S}, {S}]"),
         (lambda x: x.exp().masked_fill_(_hidden(x), 0.0)[..., :2, :], "fp32[B, {S}, {S}]"),
         (lambda x: x.masked_fill_(_hidden(x), 0.0), "fp32[B, {S}, {S}]"),
+        (lambda x: (x @ x.mT).masked_fill(_hidden(x), 0.0)[:, :1], "fp32[B, {S}, {S}]"),
     ],
 )
 def test_what_a_mask_of_positions_leaves_unread_is_no_part_of_an_open_floor(program, spec):

@@ -284,6 +284,14 @@ class Visible(NamedTuple):
             return (0, T, 1)
         return (ends[0][0], maximum(*(last for _, last in ends)), 1)
 
+    def seen_of(self, box: Sequence[Edges]) -> tuple[Edges, ...]:
+        """A box without the columns, before and behind, that none of its rows see."""
+        if len(box) < 2 or not {*self.axes()} <= {-2, -1}:
+            return tuple(box)
+        (first, last, step), (low, high, _) = box[-1], self.columns(box[-2], self.shape[-1])
+        edges = (maximum(first, low), minimum(last, high), 1) if step == 1 else box[-1]
+        return (*box[:-1], edges)
+
     def _ends(self, rows: Sequence[Size], T: Size) -> list[tuple[Size, Size]]:
         """The columns that some of the rows see under each part, from one to another."""
         return [_Bounds(part, rows, (0, T)).columns_seen() for part in self.parts]

@@ -122,8 +122,8 @@ class MaskedBox(tuple[Edges, ...]):
     mask: Any
 
     def __new__(cls, box: Box, mask: Any) -> MaskedBox:
-        """The box under one more mask."""
-        made = super().__new__(cls, box)
+        """The box under one more mask, without columns before and behind that no row sees."""
+        made = super().__new__(cls, mask.seen_of(box))
         made.mask = box.mask.both(mask) or box.mask if isinstance(box, MaskedBox) else mask
         return made
 
@@ -198,6 +198,11 @@ def elements_of(region: Region | Sequence[Box], shape: Sequence[Size]) -> Size:
 
 def _open_elements(region: Sequence[Box], sizes: Sequence[Size]) -> Size:
     """Elements of boxes of open sizes, less those that boxes share; of many, or with steps, those that lie apart."""
+    for one, other in combinations(region, 2):
+        both = _together(one, other)
+        if both is not None:
+            left = union([each for each in region if each not in (one, other)], [both]) or ()
+            return elements_of(left, [0] * len(both))
     apart: list[int] = []
     for place, box in enumerate(region):
         apart += [place] if all(_are_apart(box, region[other]) for other in apart) else []
@@ -213,6 +218,17 @@ def _open_elements(region: Sequence[Box], sizes: Sequence[Size]) -> Size:
             ]
             amount = amount + (-1) ** (many + 1) * product(shared)
     return amount
+
+
+def _together(one: Box, other: Box) -> Box | None:
+    """Two boxes as one that meet along one axis and are alike along the others; None where that is not sure."""
+    differ = [axis for axis, edges in enumerate(one) if edges != other[axis]]
+    if len(differ) != 1 or one[differ[0]][2] != 1 or other[differ[0]][2] != 1:
+        return None
+    (a, b, _), (c, d, _) = one[differ[0]], other[differ[0]]
+    if not (is_at_most(a, d) and is_at_most(c, b)):
+        return None
+    return (*one[: differ[0]], (minimum(a, c), maximum(b, d), 1), *one[differ[0] + 1 :])
 
 
 def _are_apart(one: Box, other: Box) -> bool:
@@ -377,7 +393,9 @@ def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
     """
     asked = box_in(region, shape)
     if not isinstance(mask, np.ndarray):
-        return tuple(MaskedBox(box, mask) for box in asked or ()) if mask.axes() else asked if mask.parts else NOTHING
+        if not mask.axes():
+            return asked if mask.parts else NOTHING
+        return tuple(MaskedBox(box, mask) for box in asked or ())
     spread = np.broadcast_to(mask, tuple(shape))
 
     def back(box: Box) -> list[Box] | None:
