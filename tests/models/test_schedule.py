@@ -133,6 +133,20 @@ def test_what_stages_do_beside_microbatches_is_counted() -> None:
     assert schedule("zb-h1").step(passes, microbatches=2, once=[10], whole=more) == 15.75
 
 
+def test_the_best_number_of_microbatches_is_the_best_of_all() -> None:
+    """A step waits, and takes as long as the batch at once or all its microbatches in turn, whichever is longer."""
+    for passes, parts in itertools.product(((1, 2, 1), (3, 1, 2), (1, 5, 0.25), (2, 2, 2)), (1.5, 6, 40)):
+        tried = []
+        for number in range(1, 16):
+            waits = schedule("zb-h2").idle(
+                stages=8, microbatches=number, forward=passes[0], inputs=passes[1], weights=passes[2]
+            )
+            tried.append(waits + max(parts * sum(passes), number * sum(passes)))
+        whole = [tuple(parts * each for each in passes)] * 8
+        found = schedule("zb-h2").step([passes] * 8, microbatches=50, whole=whole)
+        assert found == pytest.approx(max(min(tried), 7 * passes[0] + parts * sum(passes)))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

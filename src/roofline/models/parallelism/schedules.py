@@ -37,12 +37,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from operator import le
 from typing import Any
 
 from roofline.errors import InputError, SizeError, check_one_of
 from roofline.frozen import dataclass
 from roofline.lazy import sympy
-from roofline.sizes import Size, exact_div, floor_div, is_array, is_symbol, maximum, minimum, round_up
+from roofline.sizes import Size, exact_div, floor_div, is_array, is_surely, is_symbol, maximum, minimum, round_up
 
 #: Times of a forward pass, of the gradients of inputs and of those of weights.
 _Passes = tuple[Size, Size, Size]
@@ -127,29 +128,48 @@ class Schedule:
         longest = maximum(*(waits + work + more for waits, _, work, more in alike.values()))
         least = [minimum(*passes) for passes in zip(*times, strict=True)]
         each, fewest = [(waits, slot) for waits, slot, *_ in alike.values()], minimum(*beside)
-        apart: Size = 0
-        numbers = self._numbers(stages, chunks) if whole else ()
-        if len(numbers) > 1:  # each has these forms in it; times are of one resource, and those of ``once`` add to them
-            least, apart = [shorten("least", time) for time in least], fewest
+        if whole and self.fills:
+            # these stand in it often; times are of one resource, and those of ``once`` add to them
+            least = [shorten("least", time) for time in least]
             each = [(shorten("wait", waits + more), shorten("slot", slot)) for waits, slot, _, more in alike.values()]
         equal = {"stages": stages, "chunks": chunks, "forward": least[0], "inputs": least[1], "weights": least[2]}
         if not whole:
             return maximum(longest, self.idle(microbatches=microbatches, **equal) + microbatches * sum(least) + fewest)
         at_once = sum(minimum(*passes) for passes in zip(*whole, strict=True)) + fewest
-        at_once = shorten("least", at_once) if len(numbers) > 1 else at_once
+        numbers: Sequence[Size] = (minimum(stages, microbatches),) if self.splits else (1,)  # more wait no less
+        if self.fills:
+            at_once, most = shorten("least", at_once), self.keeps(0, stages, microbatches, chunks)
+            near = shorten("number", floor_div(self._best_number(each, least, at_once, fewest, stages), 1))
+            numbers = [shorten("number", minimum(most, maximum(1, number))) for number in (near, near + 1)]
         found = []
-        for number in numbers:
-            count = minimum(number, microbatches)
-            one_by_one = [waits + count * slot for waits, slot in each] if number > 1 else []
-            busy = maximum(at_once, count * sum(least) + apart) if number > 1 else at_once
+        for count in numbers:
+            several, apart = self.fills or self.splits, fewest if self.fills else 0
+            one_by_one = [waits + count * slot for waits, slot in each] if several else []
+            busy = maximum(at_once, count * sum(least) + apart) if several else at_once
             found.append(maximum(self.idle(microbatches=count, **equal) + busy, *one_by_one))
         return maximum(longest, minimum(*found))
 
-    def _numbers(self, stages: int, chunks: int) -> Sequence[int]:
-        """Numbers of microbatches of which one is the fastest, were they of any size: more of them wait no less."""
-        if self.splits:
-            return (stages,)
-        return range(1, self.keeps(0, stages, math.inf, chunks) + 1) if self.fills else (1,)
+    @staticmethod
+    def _best_number(
+        each: Sequence[tuple[Size, Size]], least: Sequence[Size], at_once: Size, fewest: Size, stages: int
+    ) -> Size:
+        """Microbatches, not rounded, of which a step of the whole batch takes the least time, were they of any size.
+
+        Each more fills a wait of the shortest pass. That helps until another form of the time, none of which falls with
+        their number, is as long as that of the waits and the batch at once: the first that is.
+        """
+        filled = minimum(*least)
+        if is_surely(le, filled, 0):
+            return 1
+        waits = (stages - 1) * (least[0] + least[1]) + filled + at_once
+
+        def where(form: Size, slope: Size) -> Size:
+            apart = slope + filled
+            return (waits - form) / (apart + 1 * (apart == 0))
+
+        forms = [((stages - 1) * least[0] + at_once, 0), ((stages - 1) * least[0] + fewest, sum(least))]
+        forms += [(waits - at_once + fewest, sum(least) - filled), *each]
+        return minimum(*(where(form, slope) for form, slope in forms))
 
     def bubble(self, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:
         """The share of a step that a stage waits, each of the three passes taking equally long."""
