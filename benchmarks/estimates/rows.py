@@ -315,13 +315,18 @@ def contraction_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     batch = column(rows, "nb", 1.0)
     sizes = {name: column(rows, name) for name in "mnk"} | ({"batch": batch} if batch.max() > 1 else {})
     alike = {"a_bytes": a, "b_bytes": b, "out_bytes": 2}
-    if batch.max() == 1:
-        turns = TURNS.get(rows[0]["backend"], (1.0, 1.0))
-        if rows[0]["backend"] == "trtllm":
-            filling = np.ceil(column(rows, "l2_mib") * 2**20 / (sizes["n"] * sizes["k"] * b))
-            turns = (np.clip(filling, 1, turns[0]), turns[1])
-        alike |= dict(zip(IN_TURN, (1.0, 1.0) if (rows[0]["backend"], rows[0]["sub"]) in ONE_WEIGHT else turns))
+    if "l2_mib" in rows[0]:  # small products of a batch take one weight
+        alike |= dict(zip(IN_TURN, turns(rows, sizes["n"] * sizes["k"] * b), strict=True))
     return {**sizes, **{name: sizes["m"] * 0 + each for name, each in alike.items()}}
+
+
+def turns(rows: Sequence[Mapping[str, str]], weight: Any) -> tuple[Any, float]:
+    """How many weights, of so many bytes, and activations the products of a group take in turn."""
+    library, form = rows[0]["backend"], rows[0]["sub"]
+    weights, activations = (1.0, 1.0) if (library, form) in ONE_WEIGHT else TURNS.get(library, (1.0, 1.0))
+    if library == "trtllm":
+        weights = np.clip(np.ceil(column(rows, "l2_mib") * 2**20 / weight), 1, weights)
+    return weights, activations
 
 
 def attention_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:

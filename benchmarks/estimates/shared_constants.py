@@ -14,7 +14,6 @@ import numpy as np
 from roofline.estimates.fitting import Fitted, Rows, fit, fit_together
 from roofline.estimates.kernel_model import FROM_HOST, KernelModel
 
-
 #: Shares of the cache that fits begin with: all of it, and that of a cache whose parts hold the same.
 CACHES: tuple[dict[str, float], ...] = ({}, {"cache_share": 0.4})
 #: Steps after which starts are told apart.

@@ -54,7 +54,7 @@ def all_reduce(s: Numbers, c: Numbers) -> float:
 def contraction(s: Numbers, c: Numbers) -> float:
     m, n, k = s["m"], s["n"], s["k"]
     a, b, out = m * k * s["a_bytes"], k * n * s["b_bytes"], m * n * s["out_bytes"]
-    turn = a * s["activations_in_turn"] + b * s["weights_in_turn"] + out  # all that calls move until the first comes again
+    turn = a * s["activations_in_turn"] + b * s["weights_in_turn"] + out  # what calls move until the first comes again
     again = {"a": turn if s["activations_in_turn"] > 1 else a + b + out, "b": turn + s["beside"], "out": a + b + out}
     kept = sum(size * warm(again[name], c["cache_share"], 16) for name, size in {"a": a, "b": b, "out": out}.items())
     times = []

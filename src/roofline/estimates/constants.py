@@ -223,7 +223,7 @@ class KernelConstants:
         return tuple(name for name, sizes, low, high in known if not np.all((sizes >= low) & (sizes <= high)))
 
     def as_timed(self, shapes: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Shapes of a kernel by itself with those that the measured ones were timed with; a step moves its own bytes."""
+        """Shapes of a kernel by itself with what the measured ones took in turn; a step says what else it moves."""
         known = {} if BESIDE in shapes else {name: self.figures[name] for name in IN_TURN if name in self.figures}
         return {**known, **shapes}
 

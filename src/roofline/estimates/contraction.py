@@ -288,8 +288,8 @@ def quantised_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = 
 _OF_PRODUCT = tuple(name for name in SHAPES if name not in (BESIDE, *IN_TURN))
 _WITH_QUANTISER = (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE))
 
-#: Constants of products that are a library's, also where cuBLAS runs them: rates, the start, and the share of the cache.
-#: The others are the kernel's.
+#: Constants of products that are a library's, also where cuBLAS runs them: rates, start, share of the cache. The others
+#: are the kernel's.
 OF_LIBRARY = ("compute_efficiency", "memory_efficiency", "launch_time", "core_l2_rate", "cache_share")
 #: Those of a core that runs several tiles, as Intel's: its rates, the start, and how its tiles begin and share waves.
 #: What its cache keeps, rows that the host started hardly tell.

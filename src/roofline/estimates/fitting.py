@@ -20,8 +20,9 @@ from roofline.lazy import np
 SOFT = 0.07
 #: Share of its cost that a step of a fit must save: less is within what the next rows change.
 LEAST_GAIN = 1e-4
-#: Steps of a fit that tells starts apart, and by how much another policy than the start's has to cost less.
-LOOK, MUCH_LESS = 8, 1.15
+#: Steps of a fit that tells starts apart, and by how much another policy than the start's has to cost less: of
+#: products, which have many policies, by half.
+LOOK, MUCH_LESS, HALF = 8, 1.15, 2.0
 #: What starts say of sizes that few rows do not have: its weight against that of the rows, the logarithm on these rows
 #: beyond which it counts less, how many sizes, by how much less a start costs that counts e times as much, steps of the
 #: fit to both.
@@ -103,10 +104,10 @@ def fit_from_few(
     free_to = () if own in model.stated else model.policies
     others = [look(values, policy) for policy in free_to if FROM_HOST not in policy and policy != own]
     best = min(others, key=lambda one: one.cost) if others else first
-    if best.cost * MUCH_LESS < first.cost:
+    sizes = None if limits is None or free is None else elsewhere(rows, limits)
+    if best.cost * (MUCH_LESS if sizes is None else HALF) < first.cost:
         tried = [look(values, best.policy) for values, _ in starts]
         first = best
-    sizes = None if limits is None or free is None else elsewhere(rows, limits)
     if sizes is None:
         return fit(model, rows, values, free, first.policy, prior, most)
     least = min(one.cost for one in tried)
