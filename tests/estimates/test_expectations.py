@@ -585,7 +585,7 @@ def test_what_a_bound_and_an_expectation_hold_says_itself_in_a_line() -> None:
     ]
     (kernel,) = found.expectation.kernels
     assert repr(kernel).endswith("µs), constants of h100 vllm>")
-    assert repr(kernel.source) == "<KernelConstants h100 vllm matmul (contraction) bf16; median error 4.3%>"
+    assert repr(kernel.source) == "<KernelConstants h100 vllm matmul (contraction) bf16; median error 4.5%>"
 
 
 def test_products_run_in_the_format_of_their_arithmetic() -> None:

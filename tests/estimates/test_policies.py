@@ -187,7 +187,7 @@ def test_libraries_with_stated_tiles_share_what_is_the_chips() -> None:
         others = [each for each in held if each.chip == one.chip and each is not one]
         assert others, one.name
         shared = [name for name in model.defaults() if name not in model.own(one.policy)]
-        assert len(shared) == 8
+        assert len(shared) == 7
         assert all(each.values[name] == one.values[name] for each in others for name in shared), one.name
 
 
