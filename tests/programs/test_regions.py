@@ -11,7 +11,7 @@ from roofline.bounds.memory import BYTE_POLICIES
 from roofline.programs import regions
 from roofline.programs.tensor_parts import Stretches, places_together
 from roofline.sizes import is_symbol, symbol
-from tests.strategies import some
+from tests.strategies import LONG, some
 
 FACTORS = {24: [(24,), (4, 6), (2, 3, 4), (8, 3), (2, 2, 6)], 60: [(60,), (6, 10), (3, 4, 5), (2, 30), (15, 4)]}
 
@@ -39,7 +39,7 @@ def _drawn_region(draw, shape):
 
 def test_boxes_that_share_an_open_dimension_have_as_many_elements_a_row_as_in_numbers():
     draw, rows, row = random.Random(7), symbol("B"), (7, 6)
-    for _ in range(100):
+    for _ in range(200 if LONG else 100):
         boxes = _drawn_region(draw, row)
         opened = tuple(((0, rows, 1), *box) for box in boxes)
         assert regions.elements_of(opened, (rows, *row)) == rows * _held(boxes, row).sum()
@@ -80,7 +80,7 @@ def test_places_together_are_those_of_their_sets():
 @pytest.mark.parametrize("total", FACTORS)
 def test_regions_are_followed_back_to_the_elements_that_a_result_takes(total):
     draw = random.Random(total)
-    for _ in range(100):
+    for _ in range(200 if LONG else 100):
         shape, other = draw.choices(FACTORS[total], k=2)
         x, axis = np.arange(total).reshape(shape), draw.randrange(len(shape))
         order = draw.sample(range(len(shape)), len(shape))
