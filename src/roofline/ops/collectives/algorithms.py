@@ -910,7 +910,8 @@ def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
     if len(call.groups) < 2:
         return tier_by_tier
     first, second, *others = call.groups
-    near, far = (Key("wire", group.segments[0].place) for group in (first, second))
+    keys = [Key("wire", group.segments[0].place) for group in call.groups]
+    near, far = keys[:2]
     inner, outer = (call.machine and rate(call.machine, key) for key in (near, far))
     if not inner or not outer:
         return tier_by_tier
@@ -939,14 +940,14 @@ def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
     more = (least[near] - straight[near]) * outer.value + (straight[far] - least[far]) * inner.value
     over = least[near] * outer.value - least[far] * inner.value
     share = minimum(1, maximum(0, over / (more + 1 * (more == 0)))) * more_than_one(second.size)
-    sent = {key: amount + share * (straight[key] - amount) for key, amount in least.items()}
+    sent = {key: least[key] + share * (straight[key] - least[key]) for key in keys}
     # of other units a chip gets as much inside as it can in that time
     sent[near] = maximum(sent[near], minimum(wires(*call.groups)[near], sent[far] * inner.value / outer.value))
     found = Work()
-    for group in call.groups:
+    for group, key in zip(call.groups, keys, strict=True):
         for segment in group.segments:
-            wire, hops = sent[Key("wire", group.segments[0].place)], tier_by_tier[Key("hops", segment.place)]
-            found += Work.wire(segment.place, wire * more_than_one(segment.size))
+            hops = tier_by_tier[Key("hops", segment.place)]
+            found += Work.wire(segment.place, sent[key] * more_than_one(segment.size))
             found += Work.hops(segment.place, hops * (2 if spread else 1))
     return found
 
