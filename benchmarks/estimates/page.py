@@ -90,14 +90,14 @@ REASONS = {
 #: More of why a goal is missed on a chip that was left out, by kernel, format, chip and error: tested on first halves.
 LEFT_OUT_REASONS = {
     ("contraction", "bf16", "l40s", "ten_rows"): (
-        "on first halves of the other chips a prior 1.6 times as strong brings 0.1 points more, three times the weight of "
-        "what other chips say of other sizes 0.1 less; vLLM's products of 0.3 ms and more, timed again with the version "
-        "before, are 6 apart in the middle and 27 at the 90th percentile"
+        "on first halves of the other chips a prior 1.6 times as strong brings 0.1 points more, three times the weight "
+        "of what other chips say of other sizes 0.1 less; vLLM's products of 0.3 ms and more, timed again with the "
+        "version before, are 6 apart in the middle and 27 at the 90th percentile"
     ),
     ("quantised_contraction", "fp8", "l40s", "ten_rows"): (
         "on first halves of the other chips a prior 1.6 times as strong, or three times the weight of what other chips "
-        "say of other sizes, brings nothing; SGLang's products, timed again with the version before, are 5 apart in the "
-        "middle and 24 at the 90th percentile; a forest on half of the rows 17.9"
+        "say of other sizes, brings nothing; SGLang's products, timed again with the version before, are 5 apart in "
+        "the middle and 24 at the 90th percentile; a forest on half of the rows 17.9"
     ),
 }
 

@@ -27,7 +27,7 @@ def test_a_roofline_has_the_roof_that_products_reach() -> None:
     assert slope.y == pytest.approx([roof.bandwidth * x for x in slope.x])
     assert slope.dash == 1
     small = f"{format_quantity(roof.half_bytes, 'B')} or {format_quantity(roof.half_flops, 'FLOP')}"
-    assert roof.half_bytes == pytest.approx(2.8e-6 * 2.9e12, rel=0.05)
+    assert roof.half_bytes == pytest.approx(2.8e-6 * 3.0e12, rel=0.05)
     assert any(f"launch-bound below n½ = {small}" in note for note in chart.notes)
 
 
