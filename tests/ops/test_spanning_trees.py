@@ -23,6 +23,7 @@ from simulate_networks import Network, one, torus
 from tests.strategies import for_each, some
 
 from roofline.hardware import chip as machine_of
+from roofline.hardware.mesh import with_mesh
 from roofline.hardware.rate import rate as machine_rate
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import cost, default_algorithm
@@ -239,6 +240,15 @@ def test_no_cut_over_tiers_is_slower_than_the_floor(
         found = Chooser(None, machine).cost(kind, axes, V, 1, "bf16")
         times = [amount / machine_rate(machine, k).value for k, amount in found.work.items() if k.quantity == "wire"]
         assert max(times) == pytest.approx(V * floor, rel=1e-9), (kind, rates, found)
+
+
+def test_all_that_goes_up_a_fat_tree_crosses_its_first_links() -> None:
+    """Chips of one place in their nodes get all but their shard through their own link, whichever switches it passes."""
+    machine = with_mesh(machine_of("dgx-h100:1024"), {"X": 128, "Y": 8})
+    assert machine.mesh is not None
+    for kind, share in (("AllGather", 127 / 128), ("AllReduce", 1), ("Broadcast", 1)):
+        found = Chooser(None, machine).cost(kind, machine.mesh.select("X"), V, 1, "bf16")
+        assert found.work[Key("wire", "X.ib")] == share * V
 
 
 def capacity_out_of(sets: np.ndarray, groups: Sequence[LinkGroup], rates: Sequence[float]) -> np.ndarray:

@@ -907,7 +907,7 @@ def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
     """
     spread = call.kind == "Broadcast"
     tier_by_tier = formula(call)
-    if len(call.groups) < 2:
+    if len(call.groups) < 2 or call.groups[0].segments[0].nested:  # all that goes up a fat tree crosses its first links
         return tier_by_tier
     first, second, *others = call.groups
     keys = [Key("wire", group.segments[0].place) for group in call.groups]
