@@ -243,7 +243,7 @@ def test_no_cut_over_tiers_is_slower_than_the_floor(
 
 
 def test_all_that_goes_up_a_fat_tree_crosses_its_first_links() -> None:
-    """Chips of one place in their nodes get all but their shard through their own link, whichever switches it passes."""
+    """Chips of one place in their nodes get all but their shard through their own link, over whichever switches."""
     machine = with_mesh(machine_of("dgx-h100:1024"), {"X": 128, "Y": 8})
     assert machine.mesh is not None
     for kind, share in (("AllGather", 127 / 128), ("AllReduce", 1), ("Broadcast", 1)):
