@@ -577,8 +577,14 @@ def test_advice_names_what_a_step_is_about() -> None:
         "a context of 4000",
     } <= {*decode}
     asked = {"tensor": 8, "batch": 8, "context": 4000}
-    spelled, usual = (advise_step("llama-3-70b", "decode", on=on, **asked) for on in ("8 x h200", "h200:8"))
+    targets = ("8 x h200", chip("h200:8"), "h200:8")
+    spelled, as_value, usual = (advise_step("llama-3-70b", "decode", on=on, **asked) for on in targets)
     assert [each.to_dict() for each in spelled] == [each.to_dict() for each in usual]
+    assert [each.to_dict() for each in as_value] == [each.to_dict() for each in usual]
+    for on in ("v5e:2x4", chip("v5e:2x4"), chip("v5e:2x4", hbm="900 GB/s")):
+        lines = advise_step("llama-3-8b", "decode", on=on, tensor=2, batch=8, context=8192)
+        more = next(each for each in lines if each.change == "tensor 4, 16 chips")
+        assert (more.after.machine.shape, more.after.machine.given) == ((4, 4), more.before.machine.given)
     in_text = advise_step("llama-3-70b", "decode", on="h200:8", **{name: str(size) for name, size in asked.items()})
     assert [each.to_dict() for each in in_text] == [each.to_dict() for each in usual]
     words = {each.change: each.options for each in usual}

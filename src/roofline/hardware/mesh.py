@@ -170,11 +170,11 @@ def _smallest(machine: Machine, chips: int) -> tuple[Machine, int] | None:
         near = (chips, -(-chips // 4) * 4, 1 << (chips - 1).bit_length())
         count = next(filter(SLICE_RULES[first.slices][0], near)) if nodes == 1 else nodes * domain
         is_joined = most is None or count <= most
-        return (replace(machine, shape=(count,), slices=1), nodes) if is_joined else None
+        return (replace(machine, shape=(count,), slices=1, mesh=None), nodes) if is_joined else None
     shapes = slice_shapes(machine)
     best = next((shape for shape in shapes if math.prod(shape) >= chips), None) or max(shapes, key=math.prod)
     slices = -(-chips // math.prod(best))
-    return replace(machine, shape=best, slices=slices), slices
+    return replace(machine, shape=best, slices=slices, mesh=None), slices
 
 
 def with_chips(machine: Machine, chips: int) -> Machine | None:

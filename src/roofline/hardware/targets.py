@@ -49,7 +49,7 @@ from roofline.errors import HardwareError, InputError, LayoutError, quoted, sugg
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware import catalog
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
-from roofline.hardware.mesh import uncounted, with_mesh
+from roofline.hardware.mesh import uncounted, with_chips, with_mesh
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.hardware.rate import with_choices
 from roofline.lazy import sympy
@@ -150,6 +150,26 @@ def _on_its_mesh(machine: Machine) -> Machine:
     if not machine.links or (len(machine.shape) == 1 and uncounted(machine.links) is not None):
         return machine
     return with_mesh(machine)
+
+
+def in_number(on: Any, chips: int, files: Iterable[str | os.PathLike[str]] = ()) -> str | Machine | None:
+    """So many of the chips that a target names, in the slice nearest to a square; None where there is no such slice.
+
+    It is typed where the target was, or where the catalog has it; else it is a machine with the figures of the target.
+
+    >>> in_number("v5e:2x4", 16), in_number("8 x H100", 16), in_number(chip("h100:8"), 16), in_number("v5e", 3)
+    ('v5e:4x4', 'h100:16', 'h100:16', None)
+    >>> in_number(chip("h100", hbm="4 TB/s"), 2)
+    Machine(h100:2, given: hbm.bandwidth)
+    """
+    sized = with_chips(chip(on, files=files), chips)
+    if sized is None:
+        return None
+    if isinstance(on, str):  # which may name a file
+        return catalog.behind_colon(on).partition(":")[0] + sized.target.removeprefix(sized.key)
+    with suppress(HardwareError):  # of a chip that the catalog has not
+        return sized.target if chip(sized.target) == sized else sized
+    return sized
 
 
 @takes()

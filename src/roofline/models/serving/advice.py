@@ -33,9 +33,9 @@ from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
-from roofline.hardware.catalog import behind_colon
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.rate import figure_value, find_level
+from roofline.hardware.targets import in_number
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.config import load
@@ -112,8 +112,6 @@ def advise_step(
     """
     described = load(model)
     arguments |= {name: check(name, arguments[name]) for name in _SIZES if isinstance(arguments.get(name), str)}
-    if isinstance(arguments.get("on"), str):
-        arguments["on"] = behind_colon(arguments["on"])
     before = serve_bound(described, phase, **arguments)
     if not isinstance(before.bound_by, str):
         raise InputError("advice needs plain numbers", hint="give every size one value")
@@ -426,31 +424,20 @@ def _machine(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
         yield _with(asked, change, f"a {'higher' if is_peak else 'steeper'} roof", set=twice)
 
 
-def _target(asked: StepQuestion) -> Any:
-    """What was asked for as the machine; chips in a row whose figures are all the catalog's, as they are typed."""
-    on = asked.arguments.get("on")
-    with suppress(RooflineError):  # of a chip that the catalog has not
-        if isinstance(on, Machine) and len(on.shape) == 1 and chip(on.target) == on:
-            return on.target
-    return on
-
-
 def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Split the model over twice the chips: those of another copy, or twice as many."""
-    on, ways = _target(asked), asked.ways(before.machine)
-    if not isinstance(on, str) or ways.pipeline * ways.context > 1:
-        return
-    name, _, shape = on.partition(":")
-    if shape and not shape.isdigit():
+    ways = asked.ways(before.machine)
+    if ways.pipeline * ways.context > 1:
         return
     more: dict[str, Any] = {"tensor": ways.tensor * 2}
     if ways.copies > 1 and ways.data == ways.copies and "data" not in asked.arguments:
         yield _with(asked, f"tensor {ways.tensor * 2}", f"{ways.copies // 2} copies in place of {ways.copies}", **more)
     if ways.expert > 1:
         more["expert"] = ways.expert * 2
-    twice = {"on": f"{name}:{ways.chips * 2}", **more}
-    change = f"tensor {ways.tensor * 2}, {ways.chips * 2} chips"
-    yield _with(asked, change, "half the work for each", chips=2.0, **twice)
+    on = in_number(asked.arguments["on"], ways.chips * 2, asked.arguments.get("files", ()))
+    if on is not None:
+        change = f"tensor {ways.tensor * 2}, {ways.chips * 2} chips"
+        yield _with(asked, change, "half the work for each", chips=2.0, on=on, **more)
 
 
 def _dealt_out(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
@@ -478,16 +465,15 @@ def _micro_batches(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Boun
 
 
 def _others(asked: StepQuestion, names: Sequence[str]) -> Iterator[Proposal[Bound]]:
-    """The same on another chip, or a pool of as many."""
-    on = _target(asked)
-    key, _, shape = on.partition(":") if isinstance(on, str) else (on.key if isinstance(on, Machine) else "", "", "")
-    if (shape and not shape.isdigit()) or (isinstance(on, Machine) and on.shape) or asked.arguments.get("set"):
+    """The same on another chip, on as many of them, or on a pool of as many."""
+    machine = asked.machine
+    if asked.arguments.get("set"):
         return
-    together = on.pooled if isinstance(on, Machine) else 1
     for name in names:
         other = chip(name)
-        if name != key and other.links and (not shape or other.links[0].topology not in ("torus2d", "torus3d", "ring")):
-            on = pool(other, together) if together > 1 else f"{name}:{shape}" if shape else name
+        if name != machine.key and other.links and not (machine.shape and other.links[0].topology in TORUS_DIMENSIONS):
+            alike = f"{name}:{machine.chips}" if machine.shape else name
+            on = pool(other, machine.pooled) if machine.pooled > 1 else alike
             yield _with(asked, other.name, "another chip", on=on)
 
 

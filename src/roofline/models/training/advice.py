@@ -42,11 +42,10 @@ from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
 from roofline.frozen import Same, dataclass, replace
 from roofline.hardware import chip
-from roofline.hardware.catalog import behind_colon
 from roofline.hardware.machine import Machine
-from roofline.hardware.mesh import smallest_slice
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.hardware.rate import choose_unit
+from roofline.hardware.targets import in_number
 from roofline.models.operations import off_matrix_unit
 from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
@@ -561,28 +560,24 @@ def _same_chips(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
             yield ", ".join([*said, *(_parts(count) for _ in parts)]), {**changed, **parts}
 
 
-def _more_chips(found: Training, times: int) -> str | None:
-    """So many times as many chips of the same kind as a target; None where there is no such slice."""
-    machine, asked = found.bound.machine, found.question.on
-    if machine.slices > 1 or (machine.given and not isinstance(asked, str)):
-        return None
-    name = behind_colon(asked).partition(":")[0] if isinstance(asked, str) else machine.key
-    sized = smallest_slice(machine, int(found.chips) * times)
-    if sized is None or sized.chips != found.chips * times:
-        return None
-    return f"{name}:{sized.target.partition(':')[2]}"
+def _more_chips(found: Training, times: int) -> tuple[Any, str]:
+    """So many times as many chips of the same kind as a target, and in words; None where there is no such slice."""
+    asked = found.question
+    on = in_number(asked.on, int(found.chips) * times, asked.target.get("files", ()))
+    return on, getattr(on, "target", on)
 
 
 def _dealt_out(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     """The fewest times as many chips with which it fits, each with as many tokens as now: they share the states.
 
     >>> from roofline.models.training import train
+    >>> asked = {"on": chip("l40s", hbm="1 TB/s"), "batch_tokens": 2048, "sequence": 2048}
     >>> lora = {"lora": 16, "weights": "nf4", "checkpoint": "full"}
-    >>> [each for each, _ in _dealt_out(train("llama-3-70b", on="l40s", batch_tokens=2048, sequence=2048, **lora))]
+    >>> [each for each, _ in _dealt_out(train("llama-3-70b", **asked, **lora))]
     ['l40s:2, 4,096 tokens a step']
     """
     for times in WIDER:
-        on, tokens = _more_chips(found, times), found.batch_tokens * times
+        (on, named), tokens = _more_chips(found, times), found.batch_tokens * times
         if on is None or tokens > LARGEST:
             continue
         arguments = {
@@ -590,7 +585,7 @@ def _dealt_out(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
             "microbatches": found.question.microbatches,
         }  # fmt: skip
         if _would_fit(found, arguments):
-            yield f"{on}, {tokens:,} tokens a step", arguments
+            yield f"{named}, {tokens:,} tokens a step", arguments
             return
 
 
@@ -607,13 +602,14 @@ def _wider(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     for kept in dict.fromkeys((found.checkpoint, "full")):
         changed = {} if kept == found.checkpoint else {"checkpoint": kept}
         for times in (each for each in WIDER if each < fewest):
-            on, ways = _more_chips(found, times), int(found.layout.tensor) * times
+            (on, named), ways = _more_chips(found, times), int(found.layout.tensor) * times
             if on is None:
                 continue
             arguments = {"on": on, "tensor": ways, **changed, "microbatches": found.question.microbatches}
             if _would_fit(found, arguments):
                 fewest = times
-                yield ", ".join([on, f"tensor {ways}", *(f"checkpoint {each}" for each in changed.values())]), arguments
+                said = [named, f"tensor {ways}", *(f"checkpoint {each}" for each in changed.values())]
+                yield ", ".join(said), arguments
                 break
 
 
