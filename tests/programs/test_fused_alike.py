@@ -68,6 +68,10 @@ def test_attention_that_is_written_out_says_what_one_kernel_gains() -> None:
         scores = jax.numpy.einsum("bhqd,bhkd->bhqk", q, k) * 0.1
         return jax.numpy.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v)
 
+    def by_powers_of_two(q, k, v):  # type: ignore[no-untyped-def]
+        powers = jax.numpy.exp2(jax.numpy.einsum("bhqd,bhkd->bhqk", q, k) * 0.144)
+        return jax.numpy.einsum("bhqk,bhkd->bhqd", powers / powers.sum(-1, keepdims=True), v)
+
     shape = (8, 32, 2048, 128)
     whole = roofline.bound(
         "attention(bf16[8, S, 32, 128], bf16[8, S, 32, 128], bf16[8, S, 32, 128])", on="h100", S=2048
@@ -76,6 +80,7 @@ def test_attention_that_is_written_out_says_what_one_kernel_gains() -> None:
     for program, given, frontend in (
         (in_torch, torch.empty(shape, dtype=torch.bfloat16, device="meta"), "torch"),
         (in_jax, jax.ShapeDtypeStruct(shape, jax.numpy.bfloat16), "jax"),
+        (by_powers_of_two, jax.ShapeDtypeStruct(shape, jax.numpy.bfloat16), "jax"),
     ):
         shown = " ".join(str(roofline.trace(program, given, given, given, on="h100", frontend=frontend)).split())
         assert "of the bytes are scores and probabilities of attention, which one kernel" in shown

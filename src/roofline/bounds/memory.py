@@ -607,7 +607,7 @@ def scores_in_memory(ops: Sequence[Op]) -> frozenset[str]:
     for op in ops:
         if op.kind != "contraction" or len(op.writes) != 1:
             continue
-        waiting, inside, ends, rows = [op.writes[0].ident], set[str](), 0, set[str]()
+        waiting, inside, ends, rows = [op.writes[0].ident], set[str](), 0, set[Any]()
         while waiting:
             ident = waiting.pop()
             users = [ops[user] for user in consumers.get(ident, ())]
@@ -617,7 +617,7 @@ def scores_in_memory(ops: Sequence[Op]) -> frozenset[str]:
                 break
             inside.add(ident)
             ends += len(products)
-            rows |= {"exp" if user.name.partition("(")[0] == "exp" else user.kind for user in between}
+            rows |= {each for user in between for each in (user.kind, user.options.get("function"))}
             made = {tensor.ident for user in between for tensor in user.writes}
             waiting += made - inside - set(waiting)
         else:

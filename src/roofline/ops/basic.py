@@ -75,8 +75,9 @@ def vector(
     one_each: Size | None = None,
     compute: str | None = None,
     note: str = "",
+    function: str = "",
 ) -> Op:
-    """Anything on the vector unit: stated FLOPs over the tensors that move.
+    """Anything on the vector unit: stated FLOPs over the tensors that move; ``function`` is the one it is priced as.
 
     A formula in n − 1 gives less than nothing for an empty axis, where nothing is done.
     """
@@ -85,6 +86,7 @@ def vector(
     dtype = compute or arithmetic([*reads, *writes])
     work = Work() if is_zero(flops) else Work.flops("vector", dtype, flops)
     options: dict[str, Any] = {} if one_each is None else {"one_each": one_each}
+    options |= {"function": function} if function else {}
     elements = sum(tensor.traffic_elements for tensor in writes) if elements is None else elements
     dims = {"elements": elements, "transcendentals": transcendentals, **(dims or {})}
     return Op(name, kind, work, tuple(reads), tuple(writes), dims, note=note, options=options)

@@ -132,7 +132,7 @@ def elementwise(
     one_each = size if cost.flops else 0
     return vector(
         name or function, "elementwise", reads, writes, flops=cost.flops * one_each, elements=size,
-        transcendentals=cost.transcendentals * size, one_each=one_each, compute=compute,
+        transcendentals=cost.transcendentals * size, one_each=one_each, compute=compute, function=function,
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 
 from roofline import dtypes
 from roofline.errors import check_one_of
-from roofline.frozen import NamedTuple, replace
+from roofline.frozen import NamedTuple
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.rules import Context, register, require, require_multiple, show_size
@@ -269,11 +269,10 @@ def norm(
     stored = function == "batch_norm"
     flops = elements * (cost.element + added + (0 if stored else affine)) + cost.group * rows
     dims = {"rows": rows, "affine": affine, "statistics": int(not stored)}
-    op = vector(
+    return vector(
         name or function, "norm", reads, writes, flops=flops, elements=elements, transcendentals=cost.roots * rows,
-        one_each=elements, dims=dims, compute=compute,
+        one_each=elements, dims=dims, compute=compute, function=function,
     )  # fmt: skip
-    return replace(op, options={**op.options, "function": function})
 
 
 def norm_backward(
