@@ -6,6 +6,7 @@ import csv
 import json
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -112,8 +113,11 @@ def test_two_files_are_written_by_one_command(tmp_path: Path, capsys: pytest.Cap
     assert main([*LLM, f"-o{table}", f"--output-file={picture}", "-o", str(page), "--dark", "--width", "600"]) == 0
     assert f'"command":{json.dumps(LLM, separators=(",", ":"))}' in page.read_text()
     grid = ["sweep", "bf16[B, 64] * bf16[64, 64]", "--on", "h100", "B=1:4"]
-    assert main([*grid, "-o", str(page), "-o", str(table), "-o", str(picture)]) == 0
-    assert [path.read_text()[:5] for path in (page, table, picture)] == ["<!doc", "expre", "<?xml"]
+    data = tmp_path / "x.json"
+    with patch("roofline.bounds.sweep.sweep", wraps=sweep) as asked:
+        assert main([*grid, "-o", str(page), "-o", str(table), "-o", str(picture), "-o", str(data)]) == 0
+    asked.assert_called_once()
+    assert [path.read_text()[:5] for path in (page, table, picture, data)] == ["<!doc", "expre", "<?xml", '{"sch']
     capsys.readouterr()
     for words, said in (
         ([*LLM, "-o", "x.csv", "--output-file=x.csv"], "-o names one file twice"),

@@ -6,6 +6,7 @@ Closed forms are printed as LaTeX, JavaScript, Python, C; several sizes as a tab
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -39,6 +40,7 @@ from roofline.cli.option_values import (
 )
 from roofline.cli.output import (
     ChartKind,
+    asked_once,
     is_drawn,
     is_text,
     show,
@@ -292,7 +294,12 @@ MOST_JSON = 100_000
     option("json"),
 )
 def sweep_command(
-    words: tuple[str, ...], columns: str | None, output: str | None, kind: str | None, as_json: bool, **options: Any
+    words: tuple[str, ...],
+    columns: str | None,
+    output: tuple[str, ...] | None,
+    kind: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """A table over all combinations of the sizes: lists, ranges, formulas; of a model, of chips and layouts too.
 
@@ -306,10 +313,10 @@ def sweep_command(
     """
     from roofline.formulas.tables import PICTURED
 
-    run = blocks_asked(options, output)
-    if output is not None and as_json and not run:
+    run = blocks_asked(options, output[0] if output else None)
+    if output and as_json and not run:
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
-    if kind is not None and (as_json or run or output is not None):
+    if kind is not None and (as_json or run or output):
         raise InputError("--kind is that of a picture", hint="end -o in .svg, .png or .pdf, or leave it out")
     expressions, sizes = split_words(words, lists=True)
     if run and options["estimate"]:
@@ -323,7 +330,8 @@ def sweep_command(
             report(rows, every, f"{done:,} of {of:,} {'blocks' if blocks else 'rows'}")
 
         telling = {"block_progress" if run else "progress": told}
-        found = _sweep(text, chips, sizes, {**options, "columns": columns}, {**run, **telling, **wanted})
+        asked = partial(_sweep, text, chips, sizes, {**options, "columns": columns}, {**run, **telling, **wanted})
+        found = asked() if run else asked_once(asked)
     if run:
         show_answer(found, as_json, whole=True)
         return
@@ -333,11 +341,12 @@ def sweep_command(
         **{name: ["within"] for name in ("tpot", "ttft") if options[name]},
         "estimate": ["expected", "low", "high"] if wanted else [],
     }
-    if output is not None:
-        found.save(output)
-        is_shown = output.lower().endswith(PICTURED)  # .txt holds what a terminal does
-        wrote(output, {} if is_shown else found.units, "" if is_shown else f"{len(found):,} rows to ")
-        for line in () if is_shown else found.in_brief():
+    if output:
+        shown = [path.lower().endswith(PICTURED) for path in output]  # .txt holds what a terminal does
+        for path, is_shown in zip(output, shown, strict=True):
+            found.save(path)
+            wrote(path, {} if is_shown else found.units, "" if is_shown else f"{len(found):,} rows to ")
+        for line in () if all(shown) else found.in_brief():
             click.echo(line)
     elif kind is not None or is_drawn():
         show_chart(_drawn(found, kind, added))
@@ -345,7 +354,7 @@ def sweep_command(
         if as_json and len(found) > MOST_JSON:
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
         show_answer(found, as_json, whole=True)
-    for line in found.incomplete if output is not None or is_drawn() else ():
+    for line in found.incomplete if output or is_drawn() else ():
         click.echo(f"incomplete  {line}")
 
 

@@ -414,8 +414,8 @@ def _speed(unit: str) -> Any:
     return Speed(table_column=Column(no_wrap=True))
 
 
-#: Where the context of a command holds the file; how its picture looks: ``dark``, ``width``, ``title``.
-KEY, LOOK = "roofline.report", "roofline.look"
+#: Where the context of a command holds the file; how its picture looks: ``dark``, ``width``, ``title``; its answer.
+KEY, LOOK, ANSWER = "roofline.report", "roofline.look", "roofline.answer"
 
 
 def with_report(command: click.Command) -> click.Command:
@@ -504,7 +504,7 @@ def _files(context: click.Context, parameter: click.Parameter, values: Any) -> A
 def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
     """The command, which writes what it would show where files were named: each as it would be written alone.
 
-    A command that writes files of its ``own`` does that itself, one after the other.
+    A command that writes files of its ``own`` does that itself.
     """
 
     def command(**options: Any) -> int:
@@ -523,23 +523,35 @@ def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
             beside = (".json", *PICTURES) if context.command.name in _JSON_BESIDE else ".json"
             if prints_json and not path.lower().endswith(beside):
                 raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
-        if isinstance(given, tuple):  # a table
+        runs: Sequence[Any] = files if files or kept else (None,)
+        if isinstance(given, tuple):  # tables are of one run, each folder of blocks of its own
             from roofline.formulas.tables import check_table
 
-            for path in (*given, *(each for each in kept if each.lower().endswith(PICTURES))):
-                if not blocks_asked({**options}, path):
-                    check_table(path)
+            pictures = [each for each in kept if each.lower().endswith(PICTURES)]
+            tables = [each for each in (*given, *pictures) if not blocks_asked({**options}, each)]
+            for path in tables:
+                check_table(path)
+            together = tuple(each for each in given if each in tables)
+            folders = [(each,) for each in given if each not in tables]
+            runs = [*folders, together] if together or not (folders or kept) else folders
         alone = {**options, own: None} if own else options
-        each = files if files or kept else (None,)
         said = [_said(run, dict(alone), path) for path in kept]
         writes = [prepared(found, path, _asked(context)) for path, (_, found) in zip(kept, said, strict=True)]
-        codes = [_code_of(run, {**alone, own: file} if own else alone) for file in each]
+        codes = [_code_of(run, {**alone, own: file} if own else alone) for file in runs]
         for write in writes:
             write()
         return max(*codes, *(code for code, _ in said), 0)
 
     command.__doc__ = run.__doc__
     return command
+
+
+def asked_once(answer: Callable[[], Any]) -> Any:
+    """The answer of a command: worked out for its first file, kept for the others."""
+    meta = click.get_current_context().meta
+    if ANSWER not in meta:
+        meta[ANSWER] = answer()
+    return meta[ANSWER]
 
 
 def _code_of(run: Callable[..., Any], options: Mapping[str, Any]) -> int:
