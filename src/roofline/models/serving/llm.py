@@ -22,7 +22,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.bounds.cost import cost_section, power_asked, token_cost
 from roofline.errors import InputError, OneSizeError
 from roofline.frozen import dataclass, replace
-from roofline.hardware.catalog import behind_colon
+from roofline.hardware import chip
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.hardware.machine import Machine
 from roofline.lazy import np
@@ -38,10 +38,10 @@ from roofline.models.serving.bound import step_bound
 from roofline.models.serving.fit import FewestChips, fewest
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, chunked, generation, time_in_form
 from roofline.models.serving.step import asked_model
-from roofline.quantity import Figure, figure, format_amount, format_number, in_a_row, parse, whole_number
+from roofline.quantity import Figure, figure, format_amount, format_number, in_a_row, parse
 from roofline.sections import BLANK, Sentences, paragraph
 from roofline.signatures import either, spelled, takes
-from roofline.sizes import Size, array_of, check, common_shape, is_array, is_number, is_one, is_zero
+from roofline.sizes import Size, array_of, check, common_shape, is_array, is_number, is_one, is_zero, product
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -175,13 +175,9 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         such = ", ".join(spelled(name, examples[name][1]) for name in missing)
         raise InputError(needs, hint=f"tokens of {tokens}, as in {such}")
     batch, prompt = asked.need("prefill_on", "batch", "prompt")
-    target = behind_colon(asked.wanted["prefill_on"])
-    shape = target.partition(":")[2]
-    chips = asked.wanted["prefill_tensor"]
+    target, chips = asked.wanted["prefill_on"], asked.wanted["prefill_tensor"]
     if chips is None:
-        chips = 1
-        for size in shape.split("x"):
-            chips *= whole_number(size) or 1
+        chips = product(chip(target, files=asked.arguments.get("files", ())).shape)
     shared = {name: value for name, value in asked.decoding.items() if name not in _WHERE}
     decoding: dict[str, Any] = {name: asked.decoding[name] for name in _WHERE if name in asked.decoding}
     many = {"expert": chips} if asked.arguments.get("expert", 1) > 1 else {}
