@@ -666,8 +666,9 @@ class Bound(Measurable, Comparable):
         else:
             yield Fact("at best", self.lower, "s", "less", timed=True, kind="floor")
             if is_number(self.op_by_op) and len(self.ops) > 1:
-                yield Fact(KERNELS_IN_TURN, self.op_by_op, "s", "less", timed=True, is_shown=self.joins_kernels)
-            yield Fact("at worst", self.upper, "s", "less", timed=True)
+                is_shown = self.joins_kernels
+                yield Fact(KERNELS_IN_TURN, self.op_by_op, "s", "less", timed=True, is_shown=is_shown, form="op_by_op")
+            yield Fact("at worst", self.upper, "s", "less", timed=True, form="upper")
         yield from expected_facts("expected", self.estimate, self.expectation)
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")

@@ -378,7 +378,7 @@ class Communication(Comparable):
 
     def facts(self) -> Iterator[Fact]:
         yield Fact("at best", self.time, "s", "less", timed=True, kind="floor")
-        yield Fact("at worst", self.bound.upper, "s", "less", timed=True)
+        yield Fact("at worst", self.bound.upper, "s", "less", timed=True, form="upper")
         yield from expected_facts("expected", self.bound.estimate, self.bound.expectation)
         if self.bound.measured is not None:
             yield Fact("measured", self.bound.measured, "s", "less")

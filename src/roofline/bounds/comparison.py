@@ -720,7 +720,7 @@ class SideBySide(Answer):
         those = f"those{self._whose}{' and that are timed whole' * whole}" if fitting else "those timed whole"
         same = self._what_ranks if self.answers[0].is_floor else self.headline
         said = f"{those if fitting or whole else 'all'} have the same {same}{self._where_none_can}"
-        slower = {NAMES_AS_DATA.get(name): name for name in self.facts}
+        slower = {fact.form: name for name, facts in self.facts.items() for fact in facts if fact and fact.unit == "s"}
         found = (
             (KERNELS_IN_TURN if slower[name] == KERNELS_IN_TURN else how, self.best(slower[name]))
             for name, how in _LESS_OVERLAPS.items()

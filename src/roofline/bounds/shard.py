@@ -131,7 +131,7 @@ class ShardPlans(AboutQuestion):
         yield Fact("at best", lower, "s", "less", timed=True, kind="floor")
         if best.bound is None or not is_number(lower):
             return
-        yield Fact("at worst", best.bound.upper, "s", "less", timed=True)
+        yield Fact("at worst", best.bound.upper, "s", "less", timed=True, form="upper")
         yield from expected_facts("expected", best.bound.estimate, best.bound.expectation)
         yield Fact("best plan", _named(best))
         for name in ("math", "comms"):

@@ -178,13 +178,11 @@ def said_of_layouts(layouts: Sequence[Mapping[str, Any]], said: Sequence[Sequenc
     found: list[str] = []
     for line in dict.fromkeys(line for lines in said for line in lines):
         of = [layout for layout, lines in zip(layouts, said, strict=True) if line in lines]
-        pairs = [[f"{name} {value:g}" if is_number(value) else f"{name} {value}" for name, value in layout.items()]
-                 for layout in of]  # fmt: skip
-        first, *others = (", ".join(each) for each in pairs)
+        each = [{name: f"{n:g}" if is_number(n) else str(n) for name, n in layout.items()} for layout in of]
         if len(of[0]) == 1:
-            which = ", ".join([first, *(each.partition(" ")[2] for each in others)])
+            which = f"{next(iter(of[0]))} {', '.join(value for layout in each for value in layout.values())}"
         else:
-            which = "; ".join([first, *others])
+            which = "; ".join(", ".join(map(" ".join, layout.items())) for layout in each)
         text = line if len(of) == len(layouts) else f"{which}: {line}"
         made = Gap if isinstance(line, Gap) else Assumption
         found.append(made(kind_of(line), text) if kind_of(line) else text)

@@ -351,8 +351,8 @@ class Training(Measurable, Comparable):
         yield Fact("a step at best", self.lower, "s", "less", timed=True, kind="floor")
         yield self.memory.needs._replace(better="")  # it follows from the microbatches, which are as many as fit
         yield self.memory.has
-        yield Fact("a step op by op", self.op_by_op, "s", "less", timed=True)
-        yield Fact("a step at worst", self.upper, "s", "less", timed=True)
+        yield Fact("a step op by op", self.op_by_op, "s", "less", timed=True, form="op_by_op")
+        yield Fact("a step at worst", self.upper, "s", "less", timed=True, form="upper")
         if self.expectation is not None:
             yield from expected_facts("a step, expected", self.expectation.value, self.expectation)
         if self.measured is not None:
@@ -830,17 +830,18 @@ def budget_in_words(found: Training) -> Iterator[Section]:
     """Days, cost and energy of the tokens to train on, where they were given; the least of a step timed in part."""
     if found.tokens is None or found.days is None:
         return
-    takes = "take" if found.measured is not None or found.fits is not False else "would take"
+    runs = found.measured is not None or found.fits is not False
     is_given = found.measured is not None or found.stated is not None
     least = "at least " * (not is_given and bool(untimed_parts(found.incomplete)))
-    line = f"{format_count(int(found.tokens))} tokens {takes} {least}{format_number(float(found.days))} days"
+    takes = f"{'take' if runs else 'would take'} {least}{format_number(float(found.days))} days"
+    line = f"{format_count(int(found.tokens))} tokens {takes}"
     line += f" {BY_FORM['expected']}" * found.is_budget_expected
     if found.cost is not None:
         line += f", cost {least}${format_number(float(found.cost))}"
     if found.energy is not None:
         energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
         line += f", {least}{energy} MWh at {power} W a chip"
-    if takes == "would take":
+    if not runs:
         obstacle = found.obstacle or Obstacle("fit", "")
         line += f" if it {'fitted' if obstacle.verb == 'fit' else 'ran'}: what {obstacle.said} has no cost"
     yield from (Sentences([line, *price_source(found.fullest.bound.machine, found.price, found.question.price)]), BLANK)
