@@ -136,6 +136,13 @@ def test_a_line_on_n_chips(on, line):
         agree(found, {"n": n, **sizes}, roofline.bound(line, on=on.format(n), **sizes))
 
 
+def test_an_open_number_of_chips_that_is_given_takes_the_plan_of_that_number():
+    line, sizes = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", {"B": 4096, "D": 128, "F": 8192}
+    found, one = roofline.formula(line, on="v5e:n", n=8, **sizes), roofline.bound(line, on="v5e:8", **sizes)
+    assert found.values()["lower"] == pytest.approx(one.lower, rel=1e-12)
+    assert one.plan == "AllGather_X(bf16[B, D_X]); AllGather_X(bf16[D_X, F])"
+
+
 @pytest.mark.parametrize(
     "on", some(["v5p:nxnxn", "h100:n", "l4:n", "dgx-h100:n", "v6e:16xn", "a100:n", "v5e:n", "gb200:n"], 8, 3)
 )

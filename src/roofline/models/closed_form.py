@@ -131,8 +131,7 @@ def _over_chips(
     """
     rest, read = dict(options), open_shape(on)
     assert read is not None
-    of_target = take_target_options(rest)
-    of_target |= of_target.pop("set", None) or {}
+    of_target = _take_chip_options(rest)
     named = [name for name, value in rest.items() if name in WAYS and value == read[2]]
     forms, refused = [], []
     if set(named) <= {"data", "fsdp"}:
@@ -171,6 +170,12 @@ def _over_chips(
     if copied is not None:
         said.append(f"from {read[2]} = {copied} on chips hold copies of keys and values, which have {kv_heads} heads")
     return replace(found, said=(*found.said, *said))
+
+
+def _take_chip_options(options: dict[str, Any]) -> dict[str, Any]:
+    """What :func:`roofline.chip` takes, which ``options`` lose."""
+    found = take_target_options(options)
+    return found | (found.pop("set", None) or {})
 
 
 def _check_single(options: Mapping[str, Any]) -> None:
@@ -223,13 +228,13 @@ def formula(subject: Model | str | None = None, phase: str = "decode", **argumen
         if phase != "decode":
             raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
         if opened is None:
-            return _line_formula(subject, arguments)
+            return _line_formula(subject, arguments.pop("on", None), arguments)
         if arguments.get("mesh"):
             raise InputError(f"{spelled('mesh')} names the axes of a number of chips", hint="leave it out, or give one")
-        target_text = arguments.pop("on")
-        return _over_chips(
-            target_text, arguments, "decode", lambda on, asked: _line_formula(subject, {**asked, "on": on}), chips
-        )
+        on = arguments.pop("on")
+        numbered = () if chips is None else numbered_counts(on, [chips], **_take_chip_options({**arguments}))
+        make = partial(_line_formula, subject, planned_on=next((each.machine for each in numbered), None))
+        return _over_chips(on, arguments, "decode", make, chips)
     described = load(subject)
     refuse_idle_of_step(arguments, phase, described)
     if phase == "train" and opened is None:
@@ -247,10 +252,15 @@ def _number_of_chips(name: str, arguments: dict[str, Any]) -> int | None:
     return None if found is None else int(check(name, found))
 
 
-def _line_formula(line: str | None, arguments: Mapping[str, Any]) -> Formula:
-    asked = question(line, **arguments)
+def _line_formula(
+    line: str | None, on: Any, arguments: Mapping[str, Any], planned_on: Machine | None = None
+) -> Formula:
+    """The closed form of a line, with the plan that is taken on another number of chips where that is stated."""
+    asked = question(line, **{**arguments, "on": on})
     refuse_idle(asked)
     refuse_idle_on_plan(asked)
+    if planned_on is not None:
+        asked = replace(asked, plan_of_all=question(line, **{**arguments, "on": planned_on}).one_plan().plan_of_all)
     return question_formula(asked, every=True)
 
 
