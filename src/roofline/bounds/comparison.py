@@ -160,7 +160,7 @@ class SideBySide(Answer):
         """
         if isinstance(which, int):
             return self.answers[which]
-        check_one_of(f"no answer {which!r}", which, self.names, "names")
+        check_one_of(f"no answer {which!r}", str(which), self.names, "names")
         return self.answers[self.names.index(which)]
 
     @once

@@ -68,7 +68,7 @@ def language_named(language: str, what: str) -> str:
 
 def text(form: Any, language: str) -> str:
     """Print a closed form, or a number, in one of :data:`LANGUAGES`."""
-    check_one_of(f"no language {language!r}", language, LANGUAGES, "languages")
+    check_one_of(f"no language {language!r}", str(language), LANGUAGES, "languages")
     found: str = printer(language).doprint(binary_logarithms(sympy.sympify(form)))
     return found
 

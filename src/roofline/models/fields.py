@@ -156,7 +156,7 @@ class Fields:
     def choice(self, field: str, known: Iterable[str], default: str | None = None) -> str:
         """One of a few words."""
         value, words = self.get(field, default), list(known)
-        check_one_of(f"{field} of {self.name} is {quoted(value)}", value, words, f"known for {field}")
+        check_one_of(f"{field} of {self.name} is {quoted(value)}", str(value), words, f"known for {field}")
         return str(value)
 
     def refuse_other(self, **usual: Any) -> None:

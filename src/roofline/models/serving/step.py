@@ -264,7 +264,8 @@ PHASES = {
 
 def check_phase(phase: str, *more: str) -> None:
     """Refuse a kind of step that is none of serving's, nor of ``more``."""
-    check_one_of(f"no phase {phase!r}", phase, (*PHASES, *more), "phases")
+    known = (*PHASES, *more)
+    check_one_of(f"no phase {phase!r}", str(phase), known, "phases")
 
 
 def check_sizes_of(phase: str, options: Iterable[str]) -> None:
