@@ -62,7 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             middle[one.group.chip].append(one.constants.error["mdape"])
         shown = ", ".join(f"{chip} {100 * float(np.median(each)):.1f}" for chip, each in middle.items())
         print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
-    left = [one for mine in families.values() for one in with_lenders(mine, measured)]
+    left: list[Outcome] = []
+    for kernel, mine in sorted(families.items()):  # a product before the same with its quantiser
+        alone = [one for one in left if f"quantised_{one.group.kernel}" == kernel]
+        left += with_lenders(mine, measured, alone)
     # residuals of chips that were left out are those of all libraries together
     moved = [] if options.library else [*another_generation(left), *outside_sizes(left), *another_kind(left, measured)]
     if not options.only or "contraction" in options.only:

@@ -1,9 +1,9 @@
 """Groups that no other shares constants with borrow them: six stay their own, the others are another group's.
 
 A policy or a version of a library that one group alone has left it nothing to share. Such a group takes the constants
-that are not its own from the group of the kind of kernel that its rows tell of best, and fits its own ones anew. Which
-group that is, two parts of its first half say: each is fitted with the constants of every other group in turn, and
-tested on the other part.
+that are not its own from the group of the kind of kernel that its rows tell of best, and fits its own ones anew. A
+product with its quantiser may take those of the product alone. Which group that is, two parts of its first half say:
+each is fitted with the constants of every other group in turn, and tested on the other part.
 """
 
 from __future__ import annotations
@@ -29,12 +29,20 @@ NONE = 1e3
 Shared = tuple[tuple[str, float], ...]
 
 
-def with_lenders(families: Sequence[Sequence[Outcome]], data: Mapping[Group, Rows]) -> list[Outcome]:
-    """Outcomes of one kind of kernel, family by family, where no group keeps all constants for itself."""
+def with_lenders(
+    families: Sequence[Sequence[Outcome]], data: Mapping[Group, Rows], alone: Sequence[Outcome] = ()
+) -> list[Outcome]:
+    """Outcomes of one kind of kernel, family by family, where no group keeps all constants for itself.
+
+    Of a product with its quantiser, ``alone`` are those of the product without it, which lend too.
+    """
     sharing: dict[Shared, list[Outcome]] = defaultdict(list)
     for one in (one for family in families for one in family):
         sharing[shared(one)].append(one)
-    borrowed = {sharing[key][0].group: dict(taken) for key, taken in lenders(sharing, data).items()}
+    beside: dict[Shared, list[Outcome]] = defaultdict(list)
+    for one in alone:
+        beside[shared(one)].append(one)
+    borrowed = {sharing[key][0].group: dict(taken) for key, taken in lenders(sharing, data, beside).items()}
     return [one for family in families for one in _of_family(family, borrowed, data)]
 
 
@@ -44,7 +52,11 @@ def shared(one: Outcome) -> Shared:
     return tuple((name, value) for name, value in one.constants.values.items() if name not in own)
 
 
-def lenders(sharing: Mapping[Shared, Sequence[Outcome]], data: Mapping[Group, Rows]) -> dict[Shared, Shared]:
+def lenders(
+    sharing: Mapping[Shared, Sequence[Outcome]],
+    data: Mapping[Group, Rows],
+    beside: Mapping[Shared, Sequence[Outcome]],
+) -> dict[Shared, Shared]:
     """Whose constants each group without others borrows, so that all together lose least; what is lent is kept.
 
     Constants of links are lent on their chip alone.
@@ -57,7 +69,7 @@ def lenders(sharing: Mapping[Shared, Sequence[Outcome]], data: Mapping[Group, Ro
         names = [name for name, _ in key]
         near = {
             other: min(members, key=lambda each: each.group.library != one.group.library).constants.values
-            for other, members in sharing.items()
+            for other, members in {**beside, **sharing}.items()
             if other != key and ("link" not in model.shapes or one.group.chip in {each.group.chip for each in members})
         }
         # a group that has other constants of its own than all others takes the rest from any of them
