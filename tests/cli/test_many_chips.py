@@ -153,6 +153,10 @@ def test_shard_says_how_plans_end_where_no_result_is_written(capsys: pytest.Capt
     assert "assumes 2 FLOPs per multiply-add" in shown
     assert main([*line, *sizes, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["plans"][0]["result"] == "bf16[B, F_Y] {U_X}"
+    two = "; ".join(["bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"] * 2)  # collectives of one name have their times too
+    shown = " ".join(run(capsys, "shard", two, "--on", "v5p", "--mesh", "X=4", *sizes).split())
+    assert "1. AllReduce_X(bf16[B, F] {U_X})" in shown
+    assert shown.partition(" 2. ")[0].count("746 µs") == 4
     line[1] += " -> bf16[B, F_Y]"
     assert main([*line, *sizes]) == 0
     assert "several layouts" not in capsys.readouterr().out

@@ -244,9 +244,9 @@ class ShardPlans(AboutQuestion):
 def _in_words(plan: RankedPlan) -> str:
     """A plan's collectives and slices, of several collectives each with its time; the layout that it ends in."""
     parts = () if plan.bound is None else plan.bound.ops
-    times = {part.op.name: part.lower for part in parts if part.op.kind == "collective"}
-    timed = len(times) > 1 and not any(is_symbol(time) or is_array(time) for time in times.values())
-    took = {word: f" {format_amount(time, 's')}" for word, time in times.items()} if timed else {}
+    times = [(part.op.name, part.lower) for part in parts if part.op.kind == "collective"]  # two may have one name
+    timed = len(times) > 1 and not any(is_symbol(time) or is_array(time) for _, time in times)
+    took = {word: f" {format_amount(time, 's')}" for word, time in times} if timed else {}
     words = [f"{word}{took.get(word, '')}" for word in plan.plan.words]
     return _whole_name(plan, "; ".join(words) or "no communication")
 
