@@ -563,7 +563,7 @@ def _same_chips(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
 def _more_chips(found: Training, times: int) -> tuple[Any, str]:
     """So many times as many chips of the same kind as a target, and in words; None where there is no such slice."""
     asked = found.question
-    on = in_number(asked.on, int(found.chips) * times, asked.target.get("files", ()))
+    on: Any = in_number(asked.on, int(found.chips) * times, asked.target.get("files", ()))
     return on, getattr(on, "target", on)
 
 
