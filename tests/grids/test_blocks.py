@@ -19,6 +19,7 @@ import roofline
 from roofline.bounds.sweep import sweep
 from roofline.cli import main
 from roofline.errors import BlockError, InputError
+from roofline.frozen import replace
 from roofline.grids import blocks as in_blocks
 from roofline.grids.blocks import BlockTable, RowBlock, cut
 from roofline.grids.reductions import Front, Histogram, KeepRequest, RowReduction, Top, bin_edges
@@ -294,6 +295,7 @@ def test_a_line_on_several_machines_is_one_grid() -> None:
     lacking = sweep(line, on=on[:2], **sizes, columns="lower,times", keep="top=3:time.mxu,top=2:lower")
     assert lacking["top-time.mxu"].plain("on") == ["v5e"] * 3
     assert lacking.left_out == {"not a number": 640}
+    assert "640 of the rows that are kept: not a number" in replace(lacking, tables={}, rows_kept=True).incomplete
 
 
 def test_a_folder_goes_on_where_it_was_stopped_and_takes_no_other_question(tmp_path: Path) -> None:

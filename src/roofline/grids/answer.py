@@ -195,9 +195,10 @@ class ReducedGrid(Answer):
     def remarks(self) -> list[tuple[str, str]]:
         """What was not ranked, assumed, left out and not timed."""
         found = [(name, line) for name in ("not ranked", "assumes", "incomplete") for line in self.said.get(name, ())]
-        where = "left out" if not self.rows_kept else "in no reduction" if self.tables else "among them"
+        where = "left out" if not self.rows_kept else "in no reduction" if self.tables else ""
         for why, rows in sorted(self.left_out.items()):
-            found.append(("incomplete", f"{rows:,} {'row is' if rows == 1 else 'rows are'} {where}: {why}"))
+            are = f"{'row is' if rows == 1 else 'rows are'} {where}" if where else "of the rows that are kept"
+            found.append(("incomplete", f"{rows:,} {are}: {why}"))
         if self.done < self.blocks:
             again = "; the same command goes on" if self.folder else ""
             found.append(("incomplete", f"stopped after {self.done:,} of {self.blocks:,} blocks{again}"))
