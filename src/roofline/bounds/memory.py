@@ -386,7 +386,7 @@ def _is_more(one: Size, other: Size) -> bool:
 def _fused(ops: Sequence[Op]) -> Keep:
     producer, kernel = _producers(ops), kernels(ops, "fused")
     turns = [op.repeat.tobytes() if is_array(op.repeat) else op.repeat for op in ops]
-    inside, payers = set[str](), set[tuple[int, str]]()
+    inside, payers = set[str](), dict[tuple[int, str], Tensor]()
     for ident, users in _consumers(ops).items():
         at = producer.get(ident)
         if at is not None and all(_joins(ops[user]) and kernel[user] == kernel[at] for user in users):
@@ -395,9 +395,10 @@ def _fused(ops: Sequence[Op]) -> Keep:
         made = None if at is None else (kernel[at], turns[at])
         own = (((kernel[user], turns[user]), user) for user in users)
         readers = grouped((own, user) for own, user in own if at is None or at >= user or own != made)
-        payers |= {(_largest_read(ops, ident, each), ident) for each in readers.values()}
+        read = (_largest_read(ops, each, ident, floor=False) for each in readers.values())
+        payers |= {(index, ident): tensor for index, tensor in read}
     return lambda index, op: (
-        [t for t in _once(op.reads) if (index, t.ident) in payers],
+        [payers[index, t.ident] for t in _once(op.reads) if (index, t.ident) in payers],
         [
             *(t for t in _once(op.writes) if t.role in _KEPT or t.ident not in inside),
             *(_given(t) for t in _once(op.writes) if t.ident in inside and t.given is not None and t.role not in _KEPT),
@@ -415,7 +416,8 @@ def _minimal(ops: Sequence[Op]) -> Keep:
     # the last that writes all of a tensor: what others write is a part of that
     whole = {t.ident: index for index, op in enumerate(ops) for t in op.writes if t.touched is None}
     ops = _moving_what_is_read(ops, consumers)
-    payer = {ident: _largest_read(ops, ident, users) for ident, users in consumers.items() if ident not in producer}
+    read = (_largest_read(ops, users, of) for of, users in consumers.items() if of not in producer)
+    payers = {(index, tensor.ident): tensor for index, tensor in read}
 
     def stays(index: int, ident: str) -> bool:
         users = [ops[user] for user in consumers.get(ident, ())]
@@ -423,7 +425,7 @@ def _minimal(ops: Sequence[Op]) -> Keep:
         return adding and whole.get(ident, index) == index  # read only to add to a part of it in place
 
     return lambda index, op: (
-        [_needed(t) for t in _once(ops[index].reads) if payer.get(t.ident) == index],
+        [payers[index, t.ident] for t in _once(ops[index].reads) if (index, t.ident) in payers],
         [_given(t) for t in _once(op.writes) if t.role in _KEPT or t.given is not None or stays(index, t.ident)],
     )
 
@@ -636,20 +638,26 @@ def with_scores_on_chip(ops: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(replace(op, reads=moved(op.reads), writes=moved(op.writes)) for op in ops)
 
 
-def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:
-    """Of the operations that read a tensor, the one that touches most of it: a tied table is looked up and streamed."""
-    if len(users) == 1:
-        return users[0]
-    moved = {index: [_needed(t).touched for t in ops[index].reads if t.ident == ident] for index in users}
-    whole = next((index for index in users if any(touched is None for touched in moved[index])), None)
-    if whole is not None:
-        return whole
-    largest = (users[0], maximum(*moved[users[0]]))
-    for index in users[1:]:
-        most = maximum(*moved[index])
-        if is_surely(gt, most, largest[1]):
-            largest = (index, most)
-    return largest[0]
+def _largest_read(ops: Sequence[Op], users: Sequence[int], of: str, floor: bool = True) -> tuple[int, Tensor]:
+    """Of the operations that read a tensor, the one that touches most of it: a tied table is looked up and streamed.
+
+    With it goes the tensor with as much of it as any touches: of open sizes and arrays another may touch more at some.
+
+    >>> from roofline.sizes import symbol
+    >>> ops = [Op("", "gather", reads=(Tensor("table", (99,), "int8", touched=symbol(name)),)) for name in "BC"]
+    >>> _largest_read(ops, [0, 1], "table")[1].touched
+    Max(B, C)
+    """
+    reads = [(at, _needed(t) if floor else t) for at in users for t in _once(ops[at].reads) if t.ident == of]
+    if len(reads) == 1:
+        return reads[0]
+    at, largest = reads[0]
+    for index, tensor in reads:
+        if tensor.touched is None:
+            return index, tensor
+        if is_surely(gt, tensor.touched, largest.touched):
+            at, largest = index, tensor
+    return at, replace(largest, touched=maximum(*(t.touched for _, t in reads)))
 
 
 def _once(tensors: Sequence[Tensor]) -> list[Tensor]:
