@@ -333,7 +333,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         )
         rest = len(self) - most
         if rest > 0:
-            yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], indent=0)
+            yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], "quiet", indent=0)
         yield from (
             Sentences([f"{name}  {line}"], REMARKS[name], indent=0) for name, line in said if name not in ANSWERS
         )
