@@ -77,6 +77,7 @@ def explore_command(
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(("127.0.0.1", port))
+        listening.listen()  # else a second explorer binds the port too while this one loads
     except OSError as wrong:
         listening.close()
         raise InputError(
