@@ -193,6 +193,11 @@ def test_a_mask_of_too_many_parts_or_of_no_number_is_not_read():
     assert [worked_out("trunc", number).number for number in (-1.5, 1.5)] == [-1, 1]
 
 
+def test_rows_under_a_mask_that_hides_no_columns_are_read_whole():
+    box = ((1, 3, 1), (2, T, 1))
+    assert worked_out("less", Elements((S, 1), place(-2)), 4).shown(1).seen_of(box) == box
+
+
 def test_chunks_that_are_cut_towards_zero_before_the_first_place():
     rows, columns = Elements((9, 1), place(-2) - 4), Elements((5,), place(-1))
     own, other = (converted(worked_out("true_divide", each, 4), "int64") for each in (rows, columns))

@@ -288,7 +288,7 @@ class Visible(NamedTuple):
         """A box without the columns, before and behind, that none of its rows see."""
         if len(box) < 2 or not {*self.axes()} <= {-2, -1}:
             return tuple(box)
-        (first, last, step), (low, high, _) = box[-1], self.columns(box[-2], self.shape[-1])
+        (first, last, step), (low, high, _) = box[-1], self.columns(box[-2], box[-1][1])
         edges = (maximum(first, low), minimum(last, high), 1) if step == 1 else box[-1]
         return (*box[:-1], edges)
 

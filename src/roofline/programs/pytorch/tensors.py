@@ -436,6 +436,7 @@ class ViewsRead:
         """
         readers = grouped(pair for op in ops for pair in _by_tensor(op.reads).items())
         change: dict[str, _Whole] = {}
+        together: dict[str, Size] = {}
         for ident, seen in self._seen.items():
             read = readers.get(ident, [])
             if seen.made and all(len(views) == 1 for views in read):
@@ -449,9 +450,10 @@ class ViewsRead:
                 in_pieces = fixed and not seen.made and not whole and len(read) > 1
                 plain = seen.plain if seen.plain != list(seen.numbers) else []
                 change[ident] = _Whole(ident, list(seen.numbers), cut, in_pieces, apart, not seen.made, plain)
+                if plain and not seen.made and not whole and all(t.touched is None for views in read for t in views):
+                    together[ident] = change[ident].elements()
         if not change:
             return tuple(ops)
-        together = {ident: each.elements() for ident, each in change.items() if each.plain and each.outside}
         return picked_together([replace(op, reads=_changed(op.reads, change)) for op in ops], together)
 
 
