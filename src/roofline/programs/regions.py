@@ -904,7 +904,7 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
         loops = any(often != 1 for _, often in parts.values())
         shares = {ident: _whole_quotient(moved * left, total) for ident, (moved, _) in parts.items() if loops}
         if shares and None not in shares.values():
-            limits |= shares
+            limits |= {ident: minimum(parts[ident][0], share) for ident, share in shares.items() if share is not None}
             continue
         opened = any(is_symbol(often) for _, often in parts.values())
         for ident, (moved, often) in sorted(parts.items(), key=lambda part: bool(part[1][1] == 1) is not opened):
@@ -925,8 +925,9 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
         limit = limits.get(tensor.ident)
         if limit is None:
             return tensor
-        moved = _moved(tensor)
-        return replace(tensor, needed=limit if is_surely(gt, limit, moved) else minimum(moved, limit))
+        moved, (most, _) = _moved(tensor), held[tensor.base][tensor.ident]
+        is_told = moved == most or is_surely(gt, limit, moved)  # the limit is of the most
+        return replace(tensor, needed=limit if is_told else minimum(moved, limit))
 
     found = (replace(op, reads=tuple(map(limited, op.reads))) for op in ops) if limits else ops
     return tuple(each for op in found for each in _with_spare(op, spare))
