@@ -333,6 +333,10 @@ def test_the_rows_that_tell_most_are_chosen_by_their_sizes_alone() -> None:
     assert told == most_telling(model, replace(rows, seconds=np.arange(1.0, 81.0)), starts, [0.5, 0.5], limits)
     times = model.times(shapes, rows.chip, first, "search")
     assert times[told[0]] < np.median(times)  # the launch is what they differ in
+    starts[1] = ({**first, "cache_share": first["cache_share"] / 2}, "search")
+    more = model.times(shapes, rows.chip, {**first, "cache_share": first["cache_share"] * 1.05}, "search")
+    steepest = int(np.abs(more / times - 1).argmax())  # a row that the cache just keeps tells of nothing but that
+    assert steepest not in most_telling(model, rows, starts, [0.5, 0.5], limits)
 
 
 def test_ten_rows_of_a_product_overrule_starts_that_are_far_off() -> None:

@@ -31,6 +31,8 @@ ELSEWHERE, FAR_OFF, SIZES, TELLS, STEPS = 0.1, 0.1, 60, 0.03, 15
 LEAST_SPREAD = 0.15
 #: Logarithm beyond which no constant is taken to be unknown, and by which it moves to see what it does.
 WIDEST, STEP = 2.0, 0.05
+#: Constants that times follow in a step, and in no proportion: a design takes them as known.
+IN_A_STEP = ("cache_share",)
 #: Sizes that starts speak of: those of products. Of attention, starts of other chips' kernels are too far off.
 PRODUCT_SIZES = ("m", "n", "k")
 
@@ -156,11 +158,13 @@ def most_telling(
 
     Each next row is the one that lessens most the mean variance of the logarithm of estimates over the sizes within
     ``limits`` (:func:`elsewhere`), where constants are known as far as the starts agree on them and a measured time has
-    an error of its own: a Bayesian design of the fit of :func:`fit_from_few`, linear at each start.
+    an error of its own: a Bayesian design of the fit of :func:`fit_from_few`, linear at each start. What no line follows
+    counts as known.
     """
     names = [constant.name for constant in model.constants]
     logs = np.log([[start[name] for name in names] for start, _ in starts])
     widths = np.minimum(apart(logs, np.array(shares)), WIDEST) if len(starts) > 1 else np.full(len(names), WIDEST)
+    widths = np.where(np.isin(names, IN_A_STEP), 0.0, widths)
     sizes = elsewhere(rows, limits)
     over = rows if sizes is None else Rows(sizes, rows.seconds, rows.chip)
     told = [_sensitivity(model, rows, *start) for start in starts]
