@@ -228,9 +228,14 @@ def test_no_cut_over_tiers_is_slower_than_the_floor(
     chips = prod(group.size for group in groups)
     sets = (np.arange(1, 2**chips - 1)[:, None] >> np.arange(chips)) & 1
     capacity = capacity_out_of(sets, groups, each)
+    sides = [segment for group in groups[::-1] for segment in group.segments]
+    far = np.ravel_multi_index(
+        [s.size // 2 if s.topology == "torus" and s.wrap else s.size - 1 for s in sides], [s.size for s in sides]
+    )
     floors = {
         "AllGather": ((1 - sets.sum(axis=1) / chips) / capacity).max(),
         "Broadcast": (1 / capacity).max(),
+        "Send": (1 / capacity[(sets[:, 0] == 1) & (sets[:, far] == 0)]).max(),
         "AllReduce": least_time_of_sums(groups, each),
         "AllToAll": ((sent := sets.sum(axis=1)) * (chips - sent) / chips**2 / capacity).max(),
     }
@@ -240,6 +245,49 @@ def test_no_cut_over_tiers_is_slower_than_the_floor(
         found = Chooser(None, machine).cost(kind, axes, V, 1, "bf16")
         times = [amount / machine_rate(machine, k).value for k, amount in found.work.items() if k.quantity == "wire"]
         assert max(times) == pytest.approx(V * floor, rel=1e-9), (kind, rates, found)
+
+
+#: Units of chips with a link each to a switch that joins them all.
+UNITS = """
+[system.units]
+chip = "a100"
+link = [
+  {{ name = "inner", topology = "{topology}", bandwidth = "{inner} GB/s", {links} domain = {size} }},
+  {{ name = "outer", bandwidth = "10 GB/s", domain = {chips} }},
+]
+"""
+
+
+@pytest.mark.parametrize(("topology", "size"), [("switch", 2), ("switch", 3), ("switch", 4), ("mesh", 3), ("mesh", 4)])
+@pytest.mark.parametrize("inner", [2, 13, 28])
+def test_no_flows_of_a_permute_take_less_than_its_floor(topology: str, size: int, inner: int, tmp_path: Path) -> None:
+    """Flows of one byte from each chip to the next, as fast as a linear program finds them."""
+    chips = 2 * size
+    links = f"links = {size - 1}," if topology == "mesh" else ""
+    file = UNITS.format(topology=topology, size=size, chips=chips, inner=inner, links=links)
+    (tmp_path / "units.toml").write_text(file)
+    machine = machine_of(f"{tmp_path / 'units.toml'}:{chips}")
+    ways = [(a, b, tier) for a, b in product(range(chips), repeat=2) for tier in (0, 1)
+            if a != b and (tier or a // size == b // size)]  # fmt: skip
+    crossed: dict[object, dict[int, float]] = {}
+    for at, (a, b, tier) in enumerate(ways):
+        ports = ((a, b),) if topology == "mesh" and not tier else ((a, "out", tier), (b, "into", tier))
+        for port in ports:
+            crossed.setdefault(port, {-1: -10e9 if tier else -inner * 1e9})
+            crossed[port] |= {message * len(ways) + at: 1 for message in range(chips)}
+    limits, left = lil_matrix((len(crossed), chips * len(ways) + 1)), lil_matrix((chips**2, chips * len(ways) + 1))
+    for row, port in enumerate(crossed.values()):
+        for column, amount in port.items():
+            limits[row, column] = amount
+    for message, (at, (a, b, _)) in product(range(chips), enumerate(ways)):
+        left[message * chips + a, message * len(ways) + at], left[message * chips + b, message * len(ways) + at] = 1, -1
+    sent = np.concatenate([np.eye(chips)[message] - np.eye(chips)[(message + 1) % chips] for message in range(chips)])
+    time = np.zeros(chips * len(ways) + 1)
+    time[-1] = 1e9
+    least = linprog(time, limits.tocsr(), np.zeros(len(crossed)), left.tocsr(), sent).fun / 1e9
+    found = Chooser(None, machine).cost("Permute", list(machine.mesh or ()), V, 1, "bf16")
+    times = [amount / machine_rate(machine, k).value for k, amount in found.work.items() if k.quantity == "wire"]
+    assert max(times) == pytest.approx(V * least, rel=1e-6), found
 
 
 def test_all_that_goes_up_a_fat_tree_crosses_its_first_links() -> None:

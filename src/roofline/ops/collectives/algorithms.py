@@ -46,6 +46,9 @@ of each chip)::
     AllGather, ReduceScatter    V·max((n − 1)/(n·(W + U)), (n − B)/(n·B·U), on a torus (n − D)/(n·D·W))
     Broadcast                   V·max(1/(W + U), 1/(B·U), on a torus 1/(D·W))
     AllToAll, over switches     V·max((n − 1)/(n²·(W + U)), (n − B)/(n²·U))
+    Send                        as a Broadcast
+    Permute, over switches      V·max((E + 2)/(E·W + (E + 2)·U), B/((B − 2)·W + (B + 2)·U), 1/(B·U)), E = 2·⌊B/2⌋
+             mesh and switches  V·max(2/(W + 2·U), 1/(B·U))
     AllReduce                   twice that of an AllGather
        added up within          V·max((n − 1)/(n·(W·(B − 1)/B + U/2)), 2·(n − B)/(n·B·U))
        added up between         V·max(1/(W/2 + U), 1/(B·U))
@@ -58,6 +61,11 @@ out, to become one, and the sum N − 1 to reach all; by way of a switch that ad
 unit is one of D to the tier between units. At the prices at which a unit costs as much either way, within or straight,
 every way to add up all chips costs as much as the one taken, or more; all that the links can carry costs W and U times
 the prices. The second term of each is that of a price of U alone.
+
+In a Permute V − U·t of the message that leaves a unit takes two links more, on switches: chips of its unit pass it on,
+and those of the next unit. So B·(W + U)·t is at least B·V + 2·(V − U·t). Of an odd unit one chip is left over: what a
+chip passes on for its neighbour is what that one passes on less. While W·t is over V, both chips at the ends of a unit
+pass on U·t. Linear programs of all flows agree.
 
 The limiting forms of the book (``book``, ``book-levels``) take axes to be large and every torus axis to be a ring. With
 W two ways over one link (2·W one way), or W out of a GPU or a node::
@@ -876,15 +884,60 @@ def _multicast(call: CollectiveCall) -> Work:
     return broadcast_over_tiers(call._replace(groups=groups), sent, passed, gathered)
 
 
+def _not_shared_out(call: CollectiveCall) -> str:
+    """Refuse one tier, a torus where every pair has its own message, and what a unit cannot send in parts."""
+    own = call.kind in ("AllToAll", "Permute")
+    unfit = require_several_tiers(call) or (refuse_torus(call) if own else "")
+    if call.kind in ("Permute", "Send"):
+        unfit = unfit or _no_stripes(call)
+    if call.kind == "Permute":
+        unfit = unfit or require_switches(call._replace(groups=call.groups[1:2]))
+    return unfit
+
+
 @register(
     "balanced",
-    _KINDS,
+    (*_KINDS, "Permute", "Send"),
     "as hierarchical, and a part straight between units: all tiers are busy as long",
-    lambda call: require_several_tiers(call) or (refuse_torus(call) if call.kind == "AllToAll" else ""),
+    _not_shared_out,
 )
 def balanced(call: CollectiveCall) -> Work:
     """Count as :func:`_shared_out` does, of what goes tier by tier without help of the switches."""
-    return _shared_out(call, spanning_trees if call.kind == "AllReduce" else all_links)
+    if call.kind == "Permute":
+        return _permuted_in_parts(call)
+    formula = spanning_trees if call.kind == "AllReduce" else all_links
+    if call.kind != "Send":
+        return _shared_out(call, formula)
+    # parts of a message to the farthest chip cross what those to all chips do, without being gathered on the way
+    hops, sent = striped(call), _shared_out(call._replace(kind="Broadcast"), formula)
+    return Work({key: amount if key.quantity == "wire" else hops[key] for key, amount in sent.items()})
+
+
+def _permuted_in_parts(call: CollectiveCall) -> Work:
+    """Count a Permute of which chips send a part straight over the second tier, those within a unit too.
+
+    What leaves a unit goes over the sender's own link to that tier as long as other links are busy; the rest is passed
+    on, as of ``striped``, by chips that send the less of their own so. Without rates all of it goes as of ``striped``.
+    """
+    work = striped(call)
+    if len(call.groups) < 2:
+        return work
+    first, second, *_ = call.groups
+    near, far = (Key("wire", group.segments[0].place) for group in (first, second))
+    inner, outer = (call.machine and rate(call.machine, key) for key in (near, far))
+    if not inner or not outer:
+        return work
+    b, faster, several = second.below, outer.value / inner.value, more_than_one(second.size)
+    even = 2 * half_way(b)
+    ways = [(even + 2, even, even + 2), (b, maximum(0, b - 2), b + 2)]
+    if first.topology == "mesh":
+        ways = [(2, b - 1, 2)]
+    share = exact_div(1, b)
+    for over, within, between in ways:
+        share = maximum(share, over * faster / (within + between * faster))
+    sent = {far: call.nbytes * share * several}
+    sent[near] = work[near] + several * minimum(0, call.nbytes * share / faster - work[near])
+    return Work({key: sent.get(key, amount) for key, amount in work.items()})
 
 
 @register(
