@@ -668,7 +668,7 @@ _LINES = {
 }
 
 #: Names of collectives, one or several, and behind them the bytes: ``all-gather, reduce_scatter 1GB``.
-_NAME = r"[A-Za-z][A-Za-z_-]*(?: +[A-Za-z]+)?"
+_NAME = r"(?:(?i:all +(?:gather|reduce|to +all)|reduce +scatter|collective +permute)|[A-Za-z][A-Za-z_-]*)"
 NAMED = re.compile(rf"\s*({_NAME}(?:\s*,\s*{_NAME})*)\s*,?(?:\s+([-+.]?\d.*))?\s*")
 
 
