@@ -43,6 +43,10 @@ def test_equal_bytes() -> None:
     """An int8 table of V rows is as large as a bf16 matrix and its operands."""
     found = solve_equal("bf16[B, D] * bf16[D, F]", "copy(int8[V, D])", "V", quantity="bytes", B=4, D=64, F=32)
     assert found.value == (2 * (4 * 64 + 64 * 32 + 4 * 32)) / (2 * 64)
+    # small sums go whole to every chip, large ones in parts: V(n − 1)/2 and V(n − 1)/n over a ring of 16
+    gather, add = "AllGather_X(bf16[D_X, F])", "AllReduce_X(bf16[B, F] {U_X})"
+    for D, B in ((4096, 2048), (16, 1)):
+        assert solve_equal(gather, add, "B", quantity="sent", on="v5e:16", D=D, F=2048).value == pytest.approx(B)
 
 
 def test_never_and_messages(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1374,11 +1374,22 @@ def _cost(asked: Question, quantity: str) -> Any:
 
 
 def _same_cost(costs: list[Any], known: Mapping[Any, Any], unknown: Any) -> tuple[Any, float | None]:
-    """The closed form of the size at which two costs are equal, and its value; neither where none is positive."""
+    """The closed form of the size at which two costs are equal, and its value; neither where none is positive.
+
+    Bytes that are sent are known by cases where a collective goes by one algorithm or another: the least size counts
+    at which a case that holds there makes them equal. Such an answer has no form of its own.
+    """
     roots = roots_of(costs[0], costs[1], unknown)
     if roots is None:
-        hint = "solve for another size, or give the others numbers"
-        raise InputError(f"there is no closed form in {unknown}", hint=hint)
+        apart = sympy.piecewise_fold(put_numbers(costs[0] - costs[1], known))
+        cases = [case for case, _ in apart.args] if isinstance(apart, sympy.Piecewise) else [apart]
+        found = [roots_of(case, 0, unknown) if free_symbols(case) <= {unknown} else None for case in cases]
+        if None in found:
+            hint = "solve for another size, or give the others numbers"
+            raise InputError(f"there is no closed form in {unknown}", hint=hint)
+        sizes = sorted(filter(None, (positive_number(root) for case in found for root in case or ())))
+        pairs = [(size, [float(put_numbers(cost, {**known, unknown: size})) for cost in costs]) for size in sizes]
+        return None, next((size for size, both in pairs if math.isclose(*both)), None)
     numbers = [put_numbers(root, known) for root in roots]
     for root, number in zip(roots, numbers, strict=True):
         if (value := positive_number(number)) is not None:
