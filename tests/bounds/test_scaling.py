@@ -281,6 +281,7 @@ def test_a_token_goes_to_a_node_once() -> None:
     assert scaling("ep", on="dgx-h100:1024").value == alpha
     few = {k: scaling("ep", on="dgx-h100:32", k=k).value for k in (2, 4, 8, 16)}
     assert few == {2: alpha, 4: alpha, 8: pytest.approx(alpha / 2), 16: pytest.approx(alpha / 4)}
+    assert scaling("ep", on="dgx-h100:8", k=4).value == scaling("ep", on="dgx-h100:8").value  # one node: chips count
     assert scaling("ep", on="h100:4", k=8).value == pytest.approx(scaling("ep", on="h100:4").value / 2)
 
 

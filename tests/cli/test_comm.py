@@ -112,6 +112,7 @@ def test_at_n_half_bytes_take_as_long_as_hops_and_half_of_the_bandwidth_is_reach
     half = comm("allgather", bytes=comm("allgather", bytes=1e6, on=on, algorithm="one-way ring").crossing, on=on,
                 algorithm="one-way ring")  # fmt: skip
     far = comm("allgather", bytes=1e15, on=on, algorithm="one-way ring")
+    assert half.row.sent_both_ways == pytest.approx(2 * 7 / 8 * half.nbytes)
     assert half.row.time_in_turn == pytest.approx(2 * half.time, rel=1e-4)
     assert half.nbytes / half.row.time_in_turn == pytest.approx(far.nbytes / far.row.time_in_turn / 2, rel=1e-4)
     said = " ".join(str(half).split())

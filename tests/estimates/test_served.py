@@ -137,6 +137,9 @@ def test_whole_answers_follow_their_prompts_whatever_context_a_step_is_asked_for
     alone, beside = (llm("llama-3-8b", **asked, **more) for more in ({}, {"context": 33000}))
     whole, same = (each.further["generation"].expectation.value for each in (alone, beside))
     assert whole == pytest.approx(same)
+    parts = alone.further["generation"].expectation
+    assert whole == parts.prefill.value + 1023 * parts.step.value  # the prefill gives the first of 1024 tokens
+    assert (parts.holds, parts.tokens_per_second) == (parts.step.holds, 4 * 1024 / whole)
     assert alone.expectation.time_per_token.value == beside.expectation.time_per_token.value
     assert alone.decode.estimate < beside.decode.estimate
     said = "prefills of new ones between steps, 1,512 tokens before it: expect"

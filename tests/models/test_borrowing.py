@@ -40,6 +40,12 @@ def test_the_floor_reads_borrowed_keys_and_values_once(name: str) -> None:
     assert kv("each-op") == (once + new) * 3 / 2 + new
 
 
+def test_a_cut_gate_takes_six_operations_a_value() -> None:
+    """Of 2 of 6 layers, 48 wide, in a step of 3 tokens: sum, difference, square and its sum, difference, maximum."""
+    cuts = [op for op in decode(load(TINY["gemma3n_text"]), batch=3, context=9) if op.where.endswith(".cut")]
+    assert sum(op.work.total("flops", "vector") * op.repeat for op in cuts) == 2 * 3 * 48 * 6
+
+
 HUNYUAN = small("hunyuan", num_experts=6, moe_topk=2, use_cla=True, cla_share_factor=2)
 
 

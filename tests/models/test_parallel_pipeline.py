@@ -212,6 +212,7 @@ def test_a_prompt_is_cut_into_chunks() -> None:
     every = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000, logits="all")
     last = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000)
     assert every.flops - last.flops == pytest.approx(2 * 7999 * 128256 * 8192)
+    assert found.flops == last.flops  # of 8 chunks one makes an output
     with pytest.raises(SizeError, match="a prompt of 3 tokens makes no 4 chunks; microbatches 3 at most"):
         serve_bound("llama-3-70b", "prefill", on="h100:4", pipeline=4, microbatches=4, batch=1, prompt=3)
 

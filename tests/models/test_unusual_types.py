@@ -112,6 +112,15 @@ def test_published_models(name: str) -> None:
     assert not model.gaps
 
 
+def test_arctic_has_experts_in_every_second_layer_unless_its_file_says_so() -> None:
+    model = load({name: value for name, value in ARCTIC.items() if name != "moe_layer_frequency"})
+    # 17 of 35 layers have 128 experts, a router, an MLP as wide as the model and its norm; 18 an MLP of an expert's size
+    dense = 3 * 7168 * 4864
+    layer = (load(ARCTIC).parameters - (2 * 32000 + 1) * 7168) // 35
+    without = 127 * dense + 128 * 7168 + 3 * 7168 * 7168 + 7168
+    assert model.parameters == (2 * 32000 + 1) * 7168 + 35 * layer - 18 * without
+
+
 def test_step_3_5_as_published_has_more_heads_in_windows_and_lists_the_layers_with_experts() -> None:
     """Published: 196B and 11B active, the head apart. 64 heads in one layer of four, 96 in windows, 3 layers dense."""
     kinds = ["sliding_attention" if number % 4 else "full_attention" for number in range(48)]  # 3 are of predictors

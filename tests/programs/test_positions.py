@@ -63,6 +63,9 @@ def test_most_masks_are_read():
         rows, columns = Elements((S, 1), place(-2)), Elements((T,), place(-1))
         read += _mask(random.Random(seed), worked_out, rows, columns, 1) is not None
     assert read >= 9
+    chunks = worked_out("floor_divide", worked_out("add", columns, 1), 3)
+    assert _at(worked_out("less", chunks, 2).visible().pairs(S, T), 2, 9) == 2 * 5  # (j + 1) // 3 < 2 of 0 to 4
+    assert _at(worked_out("greater", chunks, 1).visible().pairs(S, T), 2, 9) == 2 * 4  # of 5 to 8
 
 
 @pytest.mark.parametrize("low", [-20, -2, 0, 3])

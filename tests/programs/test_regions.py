@@ -51,6 +51,13 @@ def test_steps_of_open_sizes_count_as_the_first_of_them():
     assert regions.elements_of(boxes, (8 * rows,)) == 8
 
 
+def test_of_three_open_boxes_what_they_share_counts_once():
+    b = symbol("B")
+    boxes = [((x * b, y * b, 1), (u * b, v * b, 1)) for x, y, u, v in ((0, 2, 0, 3), (1, 4, 1, 5), (0, 3, 2, 6))]
+    # 6 + 12 + 12 less 2 + 2 + 6 that two share, and 1 that all three do
+    assert regions.elements_of(boxes, (6 * b, 6 * b)).expand() == (30 - 10 + 1) * b**2
+
+
 def test_a_running_sum_in_parallel_needs_all_that_it_adds():
     jax = pytest.importorskip("jax")
 
