@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.contraction import ROWS_AT_ONCE
 from roofline.estimates.fitting import Rows, elsewhere, fit, fit_from_few, most_telling, spread_evenly
-from roofline.estimates.kernel_model import ChipFigures, slowed, together, warm_share
+from roofline.estimates.kernel_model import ChipFigures, data_sheet_times, slowed, together, warm_share
 
 CHIP = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
 
@@ -151,6 +151,14 @@ def test_sixteen_times_the_work_takes_longer(name: str) -> None:
 @given(st.floats(1e-9, 1.0), st.floats(1e-9, 1.0), st.floats(1.0, 12.0))
 def test_together_lies_between_the_larger_and_the_sum(a: float, b: float, exponent: float) -> None:
     assert max(a, b) * (1 - 1e-12) <= float(together(a, b, exponent)) <= (a + b) * (1 + 1e-12)
+
+
+def test_floors_of_attention_count_the_pairs_that_see_each_other() -> None:
+    """Two FLOPs for each of a score and its value: all 5 x 5 pairs, 1 + 2 + … + 5 of them, or 5 of one query."""
+    shapes = {"batch": 1.0, "heads": 1.0, "kv_heads": 1.0, "head_size": 1.0, "length": 5.0, "kv_bytes": 2.0}
+    pairs = {"unmasked_attention": 25, "prefill_attention": 15, "decode_attention": 5}
+    found = {kernel: data_sheet_times(kernel, shapes, ChipFigures(1, 4.0, 1.0, 1.0))[0] for kernel in pairs}
+    assert found == pairs
 
 
 def test_cache_and_clock() -> None:

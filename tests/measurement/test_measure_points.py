@@ -70,6 +70,7 @@ def test_a_product_of_one_row_takes_as_long_as_its_weights(machine):
     took = made().shape_table("library", "fp32", 2).seconds(1, 4096)
     assert found["data"] == pytest.approx(min(took, 4 * (4096**2 + 2 * 4096) / 90e9), rel=1e-3)
     assert "arithmetic" not in found
+    assert sum(found.values()) == pytest.approx(took)
 
 
 def test_a_format_without_a_table_runs_at_the_best_product(machine):

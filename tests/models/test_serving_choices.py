@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import roofline
@@ -194,6 +194,7 @@ def test_an_outline_agrees_with_the_model_it_outlines() -> None:
 # ---- the fewest chips
 
 
+@example(chips_=8, name="mi355x")
 @given(chips_=st.integers(1, 300), name=st.sampled_from(["v5e", "v4", "v5p", "h100", "dgx-h100", "mi355x", "tpu7x"]))
 def test_a_slice_is_one_the_chip_has(chips_: int, name: str) -> None:
     found = smallest_slice(chip(name), chips_)

@@ -114,7 +114,7 @@ def test_published_models(name: str) -> None:
 
 def test_arctic_has_experts_in_every_second_layer_unless_its_file_says_so() -> None:
     model = load({name: value for name, value in ARCTIC.items() if name != "moe_layer_frequency"})
-    # 17 of 35 layers have 128 experts, a router, an MLP as wide as the model and its norm; 18 an MLP of an expert's size
+    # 17 of 35 layers have 128 experts, a router, an MLP as wide as the model and its norm; 18 one of an expert's size
     dense = 3 * 7168 * 4864
     layer = (load(ARCTIC).parameters - (2 * 32000 + 1) * 7168) // 35
     without = 127 * dense + 128 * 7168 + 3 * 7168 * 7168 + 7168

@@ -168,6 +168,12 @@ def test_windows_in_the_padding_alone_take_no_comparison() -> None:
     assert op.work.total("flops") == 9 - 3
 
 
+def test_windows_at_places_unknown_meet_as_many_elements_as_there_are() -> None:
+    x, y = Tensor("x", (10,), "fp32"), Tensor("y", (3,), "fp32")
+    found = [pool("pool", [x], [y], results=3, window=window).work.total("flops") for window in (2, 4)]
+    assert found == [3 * 2 - 3, 10 - 3]
+
+
 def _written(sizes: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, sizes))})" if len(sizes) > 1 else str(sizes[0])
 
