@@ -504,8 +504,10 @@ class SingleServerQueue:
         def transform(time: Mixture, unit: float = step) -> Any:
             return np.fft.rfft(time.lattice(unit, points), size)
 
-        if self.arrival_variation == 1 or busy == most:
-            found = (1 - busy) / (1 - busy * transform(self.service.residual))
+        full, is_poisson = busy**self.places, self.arrival_variation == 1 or busy == most
+        after = transform(self.service.residual) if is_poisson or full > 1e-12 else None
+        if is_poisson:
+            found = (1 - busy) / (1 - busy * after)
         else:
             served_in, often = self.service.lattice(step, points), self.rate * step
             left = self.arrival_variation - self._coarsely_served(step, served_in) * often**2
@@ -514,8 +516,8 @@ class SingleServerQueue:
             else:  # near the largest rate the lattice itself varies by more: waits are as Kingman's bound has them
                 stretched = step / max(self.burstiness, 1e-3)
                 found = (1 - busy) / (1 - busy * transform(self.service.residual, stretched))
-        if (full := busy**self.places) > 1e-12:
-            found = found * (1 - (busy * transform(self.service.residual)) ** self.places) / (1 - full)
+        if full > 1e-12:
+            found = found * (1 - (busy * after) ** self.places) / (1 - full)
         if self.rest is not None:
             found = found * transform(self.rest)
         if served:
