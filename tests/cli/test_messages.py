@@ -110,6 +110,7 @@ MESSAGES = [
     (["bound", MATMUL, "--dtype", "bf16", "--on", "h100"], "--dtype goes with raw work"),
     (["bound", "", "--on", "h100"], "the expression is empty"),
     (["bound", MATMUL, MATMUL, "--on", "h100"], "one expression at a time, not 2"),
+    (["bound", "bf16[B,", "D]", *"abcdefg", "--on", "h100"], "not 9: 'bf16[B,', 'D]', 'a', 'b', 'c', 'd', …; quote"),
     (["bound", MATMUL, "on", "h100"], "an option begins with two dashes: --on h100"),
     (["llm", "h100"], "'h100' is a machine, not a model; name a model; to llm and train it is --on h100"),
     (["trace"], "Missing argument 'FILE.py:NAME | FILE.onnx'; as in: roofline trace "),

@@ -389,7 +389,7 @@ def question_arguments(options: dict[str, Any], sizes: dict[str, Any] | None = N
 def one_expression(expressions: Sequence[str]) -> str | None:
     """Check that at most one expression was given."""
     if len(expressions) > 1:
-        shown = ", ".join(repr(e) for e in expressions)
+        shown = ", ".join([*map(repr, expressions[:6]), *["…"] * (len(expressions) > 6)])  # a shell puts files for *
         hint = unit_apart(words_given()) or _meant_by(expressions) or "quote an expression as one word"
         if any(_SIZE.fullmatch(e) for e in expressions):
             hint += f"; a formula of sizes is made with {', '.join(FUNCTIONS)}"
