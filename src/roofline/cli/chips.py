@@ -172,11 +172,12 @@ def comm_command(words: tuple[str, ...], explain: bool, as_json: bool, **options
     expressions, sizes = split_words(words)
     amounts = {name: options.pop(name) for name in ("bytes", "bytes_per_chip", "dtype")}
     joined = " ".join(expressions)
-    named = None if any(map(is_machine, expressions)) else NAMED.fullmatch(joined)
+    is_torn = bool(unit_apart(words_given()))
+    named = None if is_torn or any(map(is_machine, expressions)) else NAMED.fullmatch(joined)
     if named and amounts["bytes"] is None and is_list(named[2]):
         joined, amounts["bytes"] = named[1], named[2]
     one_word = ",".join(word for word in expressions if not word[:1].isdigit() and kind_of(f"1{word}") is None)
-    if not named and "," in one_word and not unit_apart(words_given()) and NAMED.fullmatch(one_word):
+    if not named and "," in one_word and not is_torn and NAMED.fullmatch(one_word):
         raise InputError("several collectives are written as one word", hint=f"as in {one_word}")
     expression = joined if named else one_expression(expressions)
     if expression is None:
