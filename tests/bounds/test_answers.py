@@ -549,6 +549,16 @@ def test_equal_operations_of_a_long_answer_stand_in_one_row() -> None:
     assert "count" not in few
 
 
+def test_what_is_picked_of_a_result_is_the_same_floor_of_a_number_an_array_and_a_formula() -> None:
+    line, D = "h = relu(bf16[N, D]); take(h, int32[K])", 64
+    rows = bound(line, on="h100", policy="minimal", N=[10, 1000], K=100, D=D)
+    for at, N in enumerate((10, 1000)):
+        one = bound(line, on="h100", policy="minimal", N=N, K=100, D=D)
+        read = min(N, 100) * D * 2 + 100 * 4
+        assert one.total_bytes == rows.total_bytes[at] == read + 100 * D * 2
+    assert one.formula().values()["bytes"] == pytest.approx(one.total_bytes)
+
+
 def test_fused_says_where_it_joins_nothing_and_names_minimal() -> None:
     """A reader took ``fused`` for one kernel for the whole block; it moved as many bytes as the default."""
     block = "q = bf16[B, D] * bf16[D, F]; q * bf16[F, D]"

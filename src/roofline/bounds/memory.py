@@ -27,7 +27,7 @@ Bytes in memory from the tensors operations read and write, under a stated polic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import gt, lt
+from operator import ge, gt, le
 from typing import Any
 
 from roofline.answers import Fact, Obstacle, with_formulas
@@ -49,6 +49,7 @@ from roofline.sizes import (
     is_symbol,
     is_zero,
     maximum,
+    minimum,
     of_largest,
     sums_by_name,
     undominated,
@@ -454,7 +455,7 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
             continue
         taken = [*given, *(_amount(t) * user.repeat for user, t in seen)]
         left = sum(taken)
-        if is_surely(lt, left, only.elements):
+        if not is_surely(ge, left, only.elements):
             reads = []
             for tensor in op.reads:
                 views = sum(each.ident == tensor.ident for each in op.reads)
@@ -472,9 +473,9 @@ def _amount(tensor: Tensor) -> Size:
 
 def _at_most(tensor: Tensor, elements: Size) -> Tensor:
     """The tensor with no more of it read; where it is known what all its parts need together, the first may have it."""
-    if tensor.needed is not None:
+    if tensor.needed is not None or is_surely(le, _amount(tensor), elements):
         return tensor
-    return replace(tensor, needed=elements) if is_surely(gt, _amount(tensor), elements) else tensor
+    return replace(tensor, needed=minimum(_amount(tensor), elements))
 
 
 def _given(tensor: Tensor) -> Tensor:
