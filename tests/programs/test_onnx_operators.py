@@ -590,7 +590,9 @@ def _of_positions(mask):
     ("Where causal none low mask", lambda i, j: i >= j),
 ], ids=["window", "prefix", "added"])  # fmt: skip
 def test_attention_counts_the_scores_that_a_mask_of_positions_lets_through(nodes, seen):
-    opened = trace(_of_positions(nodes)).flops()
+    found = trace(_of_positions(nodes))
+    opened = found.flops()
+    assert found.bytes().free_symbols == {symbol("S"), symbol("T")}
     for S, T in ((13, 13), (6, 17)):
         pairs = seen(np.arange(S)[:, None] + T - S, np.arange(T)).sum()
         assert trace(_of_positions(nodes), sizes={"S": S, "T": T}).flops() == 4 * 2 * 3 * 8 * pairs

@@ -362,7 +362,7 @@ def _positions(*stated):
     """Rows of a table at 0 … S − 1, whose number the onnx library does not work out; ``stated`` is in the file."""
     nodes = [
         helper.make_node("Shape", ["x"], ["n"], start=1, end=2),
-        helper.make_node("Squeeze", ["n"], ["last"]),
+        helper.make_node("ReduceMax", ["n"], ["last"], keepdims=0),
         helper.make_node("Range", ["zero", "last", "one"], ["places"]),
         helper.make_node("Gather", ["table", "places"], ["g"]),
         helper.make_node("MatMul", ["g", "w"], ["y"]),

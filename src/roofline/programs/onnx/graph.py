@@ -2,7 +2,7 @@
 
 Sizes that the library has no name for become formulas in the open sizes of the inputs. It calls a size that it does not
 work out ``unk__0`` and so on, even that of a sum of two tensors of one open size. Behind a Reshape, a Concat, a Slice,
-a Tile, a Pad, a convolution, a pooling, a Resize or whatever broadcasts it follows from those before:
+a Tile, a Pad, a Range, a convolution, a pooling, a Resize or whatever broadcasts it follows from those before:
 
 >>> import onnx
 >>> from onnx import TensorProto, helper
@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import zip_longest
+from operator import add, mul, sub
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,19 @@ def solved(graph: Any, named: Mapping[str, Size] | None = None) -> dict[str, Siz
     known: dict[str, Dims | None] = {item.name: dims_of(item) for item in items}
     known |= {item.name: tuple(item.dims) for item in graph.initializer}
     lists = _lists(graph)
+    sizes: dict[str, Sequence[Any] | None] = dict(lists)
     found: dict[str, Size] = dict(named or {})
     for node in graph.node:
         rule = _RULES.get(node.op_type)
-        if rule is None or node.domain not in ("", "ai.onnx"):
+        if node.domain not in ("", "ai.onnx"):
             continue
         given = [known.get(word) for word in node.input if word]
         ins = [None if dims is None else put(dims, found) for dims in given]
-        numbers = [lists.get(word) for word in node.input]
+        if node.op_type in _OF_SIZES and node.output:
+            sizes[node.output[0]] = _sizes(node, ins[0], [sizes.get(word) for word in node.input])
+        if rule is None:
+            continue
+        numbers = [(sizes if node.op_type == "Range" else lists).get(word) for word in node.input]
         for stated in (known.get(word) for word in node.output):
             out = () if stated is None else put(stated, found)
             if not any(map(_is_open, out)) or None in ins[: _NEEDED.get(node.op_type)]:
@@ -87,15 +93,34 @@ def _lists(graph: Any) -> dict[str, Sequence[Any]]:
     constants = [node for node in graph.node if node.op_type == "Constant"]
     held += [(node.output[0], item.t) for node in constants for item in node.attribute if item.HasField("t")]
     return {
-        name: numpy_helper.to_array(item).tolist()
+        name: numpy_helper.to_array(item).reshape(-1).tolist()
         for name, item in held
-        if item.data_type in _NUMBERS and len(item.dims) == 1 and 0 < item.dims[0] <= 16
+        if item.data_type in _NUMBERS and len(item.dims) < 2 and all(0 < size <= 16 for size in item.dims)
         if item.data_location != TensorProto.EXTERNAL
     }
 
 
 #: Formats of scales, of axes, starts and pads.
 _NUMBERS = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32)
+
+
+def _sizes(node: Any, dims: Dims | None, given: Sequence[Sequence[Any] | None]) -> Sequence[Any] | None:
+    """Numbers that a node makes of sizes of the inputs; None where it makes others."""
+    attributes, kind = attributes_of(node), node.op_type
+    if kind == "Shape":
+        return None if dims is None else dims[attributes.get("start", 0) : attributes.get("end")]
+    first, *others = given
+    if first is None or None in others:
+        return None
+    if kind == "Gather":
+        return [first[at] for at in others[0] or () if -len(first) <= at < len(first)]
+    combine = _OF_SIZES[kind]
+    return first if combine is None else [combine(a, b) for a, b in zip(first, others[0] or (), strict=False)]
+
+
+#: What makes sizes of sizes.
+_OF_SIZES: dict[str, Any] = {**dict.fromkeys(("Shape", "Gather", "Cast", "Identity", "Unsqueeze", "Squeeze")),
+                             "Add": add, "Sub": sub, "Mul": mul}  # fmt: skip
 
 
 def put(dims: Dims, found: Mapping[str, Size]) -> tuple[Size, ...]:
@@ -251,6 +276,14 @@ def _largest(node: Node) -> Sequence[Size | None]:
     return found
 
 
+def _counted(node: Node) -> Sequence[Size | None]:
+    """The numbers from a start to an end, a step apart."""
+    first, last, step = (held[0] if held else None for held in node.lists)
+    if type(step) is not int or step < 1 or any(type(each) is float or each is None for each in (first, last)):
+        return [None]
+    return [_whole(maximum(0, ceil_div(last - first, step)))]
+
+
 #: How many inputs it takes to know the size of a result, where that is not all of them.
 _NEEDED = dict.fromkeys(("Reshape", "Flatten", "Resize", "Upsample", "MaxPool", "AveragePool", "LpPool", "Slice",
                          "Tile", "Pad", "TopK"), 1)  # fmt: skip
@@ -268,7 +301,7 @@ _RULES: dict[str, Callable[[Node], Sequence[Size | None]]] = {
     **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "DeformConv", "ConvTranspose", "MaxPool", "AveragePool",
                      "LpPool"), _windows),
     **dict.fromkeys(("SpaceToDepth", "DepthToSpace"), _rearranged),
-    "Slice": _sliced, "Tile": _tiled, "Pad": _padded, "TopK": _largest,
+    "Slice": _sliced, "Tile": _tiled, "Pad": _padded, "TopK": _largest, "Range": _counted,
 }  # fmt: skip
 
 
