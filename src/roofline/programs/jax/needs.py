@@ -280,7 +280,8 @@ def _selected(each: Asked) -> Iterator[Region]:
     yield regions.aligned(each.region, each.ins[0], shape)
     for case in range(len(each.ins) - 1):
         if isinstance(choice, Elements):
-            yield regions.let_through(each.region, shape, choice.shown(case))
+            chosen = positions.worked_out("equal", choice, case)
+            yield each.region if chosen is None else regions.let_through(each.region, shape, chosen.shown(1))
             continue
         known = choice is not None and choice.shape == shape and once(choice).size <= _LARGEST_MASK
         taken = np.broadcast_to(once(choice) == case, shape) if known else None
