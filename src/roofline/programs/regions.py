@@ -92,7 +92,7 @@ _BEYOND = " beyond "
 def _renamed(size: Size, other: Callable[[str], Any]) -> Size:
     if not is_symbol(size):
         return size
-    return expanded(size.subs({name: other(name.name) for name in size.free_symbols}))
+    return expanded(size.xreplace({name: other(name.name) for name in size.free_symbols}))
 
 
 def box_of(shape: Sequence[int]) -> Box:
