@@ -158,7 +158,7 @@ def most_telling(
 
     Each next row is the one that lessens most the mean variance of the logarithm of estimates over the sizes within
     ``limits`` (:func:`elsewhere`), where constants are known as far as the starts agree on them and a measured time has
-    an error of its own: a Bayesian design of the fit of :func:`fit_from_few`, linear at each start. What no line follows
+    an error of its own: a Bayesian design of the fit of :func:`fit_from_few`, linear at each start. A share of a cache
     counts as known.
     """
     names = [constant.name for constant in model.constants]
