@@ -496,12 +496,16 @@ def forest_wins(records: Sequence[KernelConstants]) -> str:
 
 
 def alone(records: Sequence[KernelConstants]) -> list[KernelConstants]:
-    """Groups of kernels that share none of their constants with another, though not all are a group's own."""
+    """Groups of kernels that share none of their constants with another, though not all are a group's own.
+
+    A product with its quantiser may share those of the same without it.
+    """
     found = []
     for record in records:
+        kinds = (record.kernel, record.kernel.removeprefix("quantised_"))
         own = KERNELS[record.kernel].own(record.policy)
         common = {name: value for name, value in record.values.items() if name not in own}
-        others = (other.values.items() for other in records if other.kernel == record.kernel and other is not record)
+        others = (other.values.items() for other in records if other.kernel in kinds and other is not record)
         if own and common and not any(common.items() <= other for other in others):
             found.append(record)
     return found
