@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Fit, write constants with their errors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", type=Path)
-    parser.add_argument("--only", action="append", default=[], help="a kernel to fit; all by default")
+    said = "a kernel to fit; all by default; quantised products beside those that they may borrow from"
+    parser.add_argument("--only", action="append", default=[], help=said)
     parser.add_argument("--library", action="append", default=[], help="a library to fit; the others' constants stay")
     parser.add_argument("--catalog", type=Path, required=True, help="folder to write constants to")
     options = parser.parse_args(arguments)
