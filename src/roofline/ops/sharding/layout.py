@@ -385,7 +385,8 @@ class Loop(NamedTuple):
 #: Reductions whose partial results over parts combine by the same reduction.
 _COMBINING = ("sum", "mean", "max", "min", "prod", "norm")
 
-#: Numbers of a row that chips exchange when they share it, by function. With them each chip finishes its part.
+#: Numbers of a row that chips exchange when they share it, by function. With them each chip finishes its part. With both
+#: of a reduction it has the result; the first alone gives it a partial one.
 STATISTICS = {
     "softmax": ("the largest entry", "a sum"),
     "log_softmax": ("the largest entry", "a sum"),
@@ -393,10 +394,10 @@ STATISTICS = {
     "group_norm": ("a sum", "a sum of squares"),
     "rms_norm": ("a sum of squares",),
     "attention": ("the largest score", "a sum"),
-    "logsumexp": ("the largest entry",),
-    "argmax": ("the largest entry",),
-    "argmin": ("the smallest entry",),
-    "variance": ("a sum",),
+    "logsumexp": ("the largest entry", "a sum"),
+    "argmax": ("the largest entry", "the place"),
+    "argmin": ("the smallest entry", "the place"),
+    "variance": ("a sum", "a sum of squares"),
     "cumsum": ("a sum",),
     "cumprod": ("a product",),
     "cummax": ("the largest entry",),
@@ -433,10 +434,11 @@ def _apart(step: Step) -> list[Loop]:
 
 
 def _reduction(step: Step) -> list[Loop]:
-    statistics = len(STATISTICS.get(step.function, ()))
-    summed = step.over if step.function in _COMBINING or statistics else ()
+    several = STATISTICS.get(step.function, ())
+    summed = step.over if step.function in _COMBINING or several else ()
     kept = [x for x in step.inputs[0].labels if x not in step.over]
-    return [*_named(step, kept), *_named(step, summed, summed, statistics)]
+    partial = _named(step, summed, summed, len(several[:1]))
+    return [*_named(step, kept), *partial, *(Loop((label,), None, 2) for label in (step.over if several else ()))]
 
 
 def _norm(step: Step) -> list[Loop]:

@@ -444,7 +444,8 @@ class _Build:
         if choice.exchanged:
             share = f"chips along {in_a_row(choice.exchanged)} share each row"
             dtype = f"{step.inputs[0].dtype} and int32" if step.function == "topk" else "fp32"
-            said.append(f"{op.name}: {share} and exchange {in_a_row(STATISTICS[step.function])} of it, in {dtype}")
+            several = in_a_row(STATISTICS[step.function][: choice.statistics])
+            said.append(f"{op.name}: {share} and exchange {several} of it, in {dtype}")
         if choice.routed:
             along = in_a_row(axis for axis, _ in choice.routed)
             said.append(f"{op.name}: chips along {along} send each other the rows that they look up, as many from each")
