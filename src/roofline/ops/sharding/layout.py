@@ -385,8 +385,8 @@ class Loop(NamedTuple):
 #: Reductions whose partial results over parts combine by the same reduction.
 _COMBINING = ("sum", "mean", "max", "min", "prod", "norm")
 
-#: Numbers of a row that chips exchange when they share it, by function. With them each chip finishes its part. With both
-#: of a reduction it has the result; the first alone gives it a partial one.
+#: Numbers of a row that chips exchange when they share it, by function. With them each chip finishes its part. Both
+#: numbers of a reduction give the result, the first alone a partial one.
 STATISTICS = {
     "softmax": ("the largest entry", "a sum"),
     "log_softmax": ("the largest entry", "a sum"),
