@@ -17,6 +17,7 @@ Millions of configurations are priced by it too, compiled once and evaluated blo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -260,7 +261,8 @@ def _line_formula(
     refuse_idle(asked)
     refuse_idle_on_plan(asked)
     if planned_on is not None:
-        asked = replace(asked, plan_of_all=question(line, **{**arguments, "on": planned_on}).one_plan().plan_of_all)
+        with suppress(SizeError):  # so many chips do not divide the sizes
+            asked = replace(asked, plan_of_all=question(line, **{**arguments, "on": planned_on}).one_plan().plan_of_all)
     return question_formula(asked, every=True)
 
 
