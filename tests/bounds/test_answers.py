@@ -427,7 +427,7 @@ def test_a_sparse_peak_in_a_file_is_doubted(tmp_path: Path) -> None:
         ({"on": 5}, "5 is not a machine"),
         ({"over": 3}, "over is 3; give the name of a level"),
         ({"unit": 3}, "unit is 3; give the name of a unit"),
-        ({"policy": 3}, "unknown byte policy 3"),
+        ({"policy": 3}, "policy is 3, and takes text; "),
         ({"overlap": "x"}, "overlap 'x' is not a fraction"),
         ({"set": "hbm=3"}, "set is 'hbm=3'; give figures by name"),
         ({"tile": 3}, "a tile is three sizes, not 3"),
