@@ -348,6 +348,12 @@ def routed(x, experts):
     return torch.einsum("td,edf,te->tf", x, experts, table), counts
 
 
+def shifted(x):
+    made = torch.zeros_like(x)
+    made[1:] = x[:-1]
+    return made
+
+
 DECODER = ["fp32[B, 2, P, 8]", "fp32[B, 2, P, 8]"]
 SMALL = [
     (Decoder(own=False), ["fp32[B, S, 32]", *DECODER], {"B": 3, "S": 4, "P": 9}),
@@ -365,6 +371,7 @@ SMALL = [
      ["fp32[999, 8]", "int64[B, S]"], {"B": 3, "S": 5}),
     (lambda x: x.tril().sum() + x[0].sum(), ["fp32[B, S]"], {"B": 9, "S": 5}),
     (lambda x, at: x[1:][at].sum() + x[:-1][at].mean(), ["fp32[B, S]", "int64[2]"], {"B": 9, "S": 5}),
+    (shifted, ["fp32[B, S]"], {"B": 9, "S": 5}),
 ]  # fmt: skip
 
 

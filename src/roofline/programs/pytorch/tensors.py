@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from operator import le, lt
+from operator import le
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +24,7 @@ from roofline.programs.pytorch.needs import needed_bytes
 from roofline.programs.pytorch.open_sizes import hinted_size
 from roofline.programs.regions import as_named, elements_of_stretches, picked_together
 from roofline.programs.tensor_parts import Pieces, Stretches, in_one_stretch, pieces
-from roofline.sizes import Size, exact_div, floor_div, grouped, is_surely, product
+from roofline.sizes import Size, exact_div, floor_div, grouped, is_surely, minimum, product
 from roofline.work import Op, Tensor
 
 #: What a program makes out of nothing, and whole numbers that a module holds, keep their values up to this size.
@@ -337,8 +337,7 @@ def _giving(op: Op, given: Size | None) -> Op:
     first = op.writes[0] if op.writes else None
     if first is None or given is None:
         return op
-    given = given if is_surely(lt, given, first.traffic_elements) else first.traffic_elements
-    return replace(op, writes=(replace(first, given=given), *op.writes[1:]))
+    return replace(op, writes=(replace(first, given=minimum(given, first.traffic_elements)), *op.writes[1:]))
 
 
 def _stored(tensor: Any) -> int:
