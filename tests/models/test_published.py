@@ -474,6 +474,7 @@ _SEEING: dict[str, tuple[dict[str, Any], str, int]] = {
     ),
     "paddleocr-vl": (
         sizes("paddleocr_vl", 1024, 18, 16, 3072, 103424, num_key_value_heads=2, head_dim=128, use_bias=False,
+              compression_ratio=1.0, rope_is_neox_style=True, use_3d_rope=True, weight_share_add_bias=True,
               vision_config={"hidden_size": 1152}, **_UNTIED),
         "vision_config is not modelled: only the language part is",
         2 * 103424 * 1024 + 1024 + 18 * (1024 * (2 * 2048 + 2 * 256 + 3 * 3072) + 2 * 1024),

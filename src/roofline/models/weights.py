@@ -303,11 +303,11 @@ def _fp8(section: Section) -> Quantisation:
     dtype = "fp8_e5m2" if section.get("fmt") == "e5m2" else "fp8_e4m3"
     scale = "fp8_e8m0" if section.get("scale_fmt") == "ue8m0" else "fp32"
     storage = Storage(dtype, scale, _block(section), "fp8")
-    # MiMo says how experts alone are stored: mxfp4
-    wanted = section.get("expert_dtype") or str(section.get("store_dtype") or "fp8").removeprefix("mx")
-    if wanted not in (None, "fp8", "fp4"):
-        raise InputError(f"expert_dtype {quoted(wanted)} is not understood", hint="known are fp8 and fp4")
-    experts = Storage("mxfp4", compute="fp8") if wanted == "fp4" else None
+    # experts are in fp4: DeepSeek says so of expert_dtype, MiMo of store_dtype
+    field = "expert_dtype" if section.get("expert_dtype") else "store_dtype"
+    wanted = section.get(field) or "fp8"
+    check_one_of(f"{field} {quoted(wanted)} is not understood", str(wanted), ("fp8", "fp4", "mxfp4"), "known")
+    experts = None if wanted == "fp8" else Storage("mxfp4", compute="fp8")
     kept = section.get("modules_to_not_convert") or section.get("ignored_layers") or []
     return Quantisation("fp8", storage, experts, kept=modules(kept, _BETWEEN_DOTS), kv=_kv(section))
 
