@@ -179,7 +179,7 @@ def test_activations_decide_the_arithmetic() -> None:
     ("section", "message"),
     [
         ({"quant_method": "gptq", "bits": 5}, "quantisation to 5 bits is not understood; known are 2, 3, 4 and 8"),
-        ({"quant_method": "fp8", "expert_dtype": "int3"}, "expert_dtype 'int3' is not understood; known are: fp8, fp4, "),
+        ({"quant_method": "fp8", "expert_dtype": "int3"}, "expert_dtype 'int3' is not understood; known are: fp8, "),
         ({"quant_method": "fp8", "store_dtype": "nvfp4"}, "store_dtype 'nvfp4' is not understood; did you mean 'fp4'"),
         ({"quant_method": "fp8", "weight_block_size": 128}, "the fp8 section is not of its usual form"),
         ({"quant_method": "compressed-tensors", "config_groups": [1]}, "section is not of its usual form"),
