@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 from hypothesis import given
 
 import roofline
@@ -24,7 +25,7 @@ from roofline.bounds.solve import solve
 from roofline.cli import main
 from roofline.cli.trace import load_program
 from roofline.errors import InputError, RooflineError, SizeError, UntimedError
-from roofline.formulas.compiled import Compiled
+from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.printers import fastest_source, text
 from roofline.frozen import replace
 from roofline.hardware import Machine
@@ -497,3 +498,12 @@ def test_on_a_tie_the_inner_tier_binds_in_single_answers_arrays_and_formulas() -
     opened = formula(line, on="gb200:n")(n=72.0 * np.arange(2, 60), N=1e9)
     assert {*opened["bound_by"].tolist()} == {"nvlink"}
     assert [flip.size for flip in formula(line, on="gb200:n", N=10**9, n=144).flips() if flip.after == "nic"] == ["N"]
+
+
+def test_a_size_is_a_multiple_of_a_share_of_others() -> None:
+    """Of 32 chips in four stages eight take a sequence each, of n chips n/4 do: no size need be a multiple of n."""
+    found = formula("bf16[B, D] * bf16[D, F]", on="h100")
+    b, d, f = (found.letters[name] for name in "BDF")
+    found = replace(found, conditions=(ValidRange(sympy.Eq(sympy.Mod(b, d * f / 4), 0), ""),))
+    assert found.multiples == {"B": d * f / 4}
+    assert found.multiple("B", {"B": 512, "D": 32, "F": 64}) == 512

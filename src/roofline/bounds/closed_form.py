@@ -392,8 +392,8 @@ class Formula(Answer):
         found: dict[str, Any] = {}
         for holds, _ in (*self.conditions, *self.runs):
             size, of = holds.lhs.args if isinstance(holds, sympy.Eq) and isinstance(holds.lhs, sympy.Mod) else (None, 1)
-            if str(size) in self.letters:
-                found[str(size)] = sympy.lcm(found.get(str(size), 1), of)
+            if (name := str(size)) in self.letters:
+                found[name] = sympy.lcm(found[name], of) if name in found else of
         return found
 
     def multiple(self, name: str, point: Mapping[str, float]) -> int:
