@@ -241,6 +241,9 @@ def test_no_cut_over_tiers_is_slower_than_the_floor(
     }
     if any(group.topology == "torus" for group in groups):
         del floors["AllToAll"]
+    if groups[1].segments[0].nested:
+        inner, outer, spine = each
+        floors["Permute"] = max(2 / (inner + 2 * outer), 1 / (2 * outer), 1 / (4 * spine))
     for kind, floor in floors.items():
         found = Chooser(None, machine).cost(kind, axes, V, 1, "bf16")
         times = [amount / machine_rate(machine, k).value for k, amount in found.work.items() if k.quantity == "wire"]

@@ -922,7 +922,7 @@ def _permuted_in_parts(call: CollectiveCall) -> Work:
     work = striped(call)
     if len(call.groups) < 2:
         return work
-    first, second, *_ = call.groups
+    first, second, *others = call.groups
     near, far = (Key("wire", group.segments[0].place) for group in (first, second))
     inner, outer = (call.machine and rate(call.machine, key) for key in (near, far))
     if not inner or not outer:
@@ -937,6 +937,9 @@ def _permuted_in_parts(call: CollectiveCall) -> Work:
         share = maximum(share, over * faster / (within + between * faster))
     sent = {far: call.nbytes * share * several}
     sent[near] = work[near] + several * minimum(0, call.nbytes * share / faster - work[near])
+    for group in others:
+        if group.segments[0].nested:  # one message leaves it, by the links of all its chips
+            sent[Key("wire", group.segments[0].place)] = exact_div(call.nbytes * more_than_one(group.size), group.below)
     return Work({key: sent.get(key, amount) for key, amount in work.items()})
 
 
