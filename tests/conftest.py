@@ -69,7 +69,7 @@ def pytest_collection() -> None:
 def pytest_collection_finish() -> None:
     """From here on look for garbage among what tests make alone, and seldom: looking takes up to 4% of a run."""
     gc.freeze()
-    gc.set_threshold(200_000, 20, 50)
+    gc.set_threshold(1_000_000, 20, 50)
     gc.enable()
 
 
