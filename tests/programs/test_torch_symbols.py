@@ -370,8 +370,8 @@ SMALL = [
     (lambda table, at: F.embedding(torch.arange(at.shape[1])[None].expand_as(at), table),
      ["fp32[999, 8]", "int64[B, S]"], {"B": 3, "S": 5}),
     (lambda x: x.tril().sum() + x[0].sum(), ["fp32[B, S]"], {"B": 9, "S": 5}),
-    (lambda x, at: x[1:][at].sum() + x[:-1][at].mean(), ["fp32[B, S]", "int64[2]"], {"B": 9, "S": 5}),
-    (shifted, ["fp32[B, S]"], {"B": 9, "S": 5}),
+    (lambda x, y, at: (x[1:][at].sum() + x[:-1][at].mean(), shifted(y)), ["fp32[B, S]", "fp32[B, S]", "int64[2]"],
+     {"B": 9, "S": 5}),
 ]  # fmt: skip
 
 
