@@ -505,7 +505,7 @@ class SingleServerQueue:
             return np.fft.rfft(time.lattice(unit, points), size)
 
         full, is_poisson = busy**self.places, self.arrival_variation == 1 or busy == most
-        after = transform(self.service.residual) if is_poisson or full > 1e-12 else None
+        after: Any = transform(self.service.residual) if is_poisson or full > 1e-12 else None
         if is_poisson:
             found = (1 - busy) / (1 - busy * after)
         else:
