@@ -279,7 +279,9 @@ def _largest(node: Node) -> Sequence[Size | None]:
 def _counted(node: Node) -> Sequence[Size | None]:
     """The numbers from a start to an end, a step apart."""
     first, last, step = (held[0] if held else None for held in node.lists)
-    if type(step) is not int or step < 1 or any(type(each) is float or each is None for each in (first, last)):
+    if first is None or last is None or not all(type(each) is int or is_symbol(each) for each in (first, last)):
+        return [None]
+    if type(step) is not int or step < 1:
         return [None]
     return [_whole(maximum(0, ceil_div(last - first, step)))]
 
