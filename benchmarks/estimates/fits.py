@@ -25,7 +25,6 @@ from benchmarks.estimates.baselines import baselines
 from benchmarks.estimates.rows import KEPT, LEAST, Group, same_kernels, stated_for
 from benchmarks.estimates.shared_constants import fit_alone, fit_family
 from roofline.estimates import fitting, kernel_model, transfer
-from roofline.estimates.calibration import PRIOR
 from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few, most_telling
@@ -284,7 +283,7 @@ def _from_ten(
     model: KernelModel, rows: Rows, ten: Any, starts: Sequence[Any], shares: list[float], limits: Any, test: Rows
 ) -> float:
     """The median error on other rows after a fit to ten."""
-    again = fit_from_few(model, rows.take(ten), starts, model.own(), PRIOR, shares=shares, limits=limits)
+    again = fit_from_few(model, rows.take(ten), starts, model.own(), model.prior_of_ten, shares=shares, limits=limits)
     return Errors.of(model.times(test.shapes, test.chip, again.values, again.policy), test.seconds).mdape
 
 

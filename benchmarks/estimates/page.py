@@ -95,10 +95,6 @@ LEFT_OUT_REASONS = {
         "start's the same; vLLM's products of 0.3 ms and more, timed again with the version before, are 6 apart in the "
         "middle and 27 at the 90th percentile"
     ),
-    ("decode_attention", "bf16", "rtx-pro-6000", "ten_rows"): (
-        "on first halves of the other chips a policy that is kept unless another costs half brings nothing, and a "
-        "prior twice as strong neither, though it would here"
-    ),
     ("quantised_contraction", "fp8", "l40s", "ten_rows"): (
         "on first halves of the other chips a prior 1.6 times as strong, or three times the weight of what other chips "
         "say of other sizes, brings nothing; SGLang's products, timed again with the version before, are 5 apart in "

@@ -26,7 +26,6 @@ from roofline.estimates.estimator import Estimator, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import by_kind, plausible, read_kernels, row_expression, timer_step
-from roofline.estimates.served import PRIOR
 from roofline.hardware import chip
 from roofline.measurement import measured_kernels, write_machine_file
 from roofline.models.serving.answer import serve
@@ -442,7 +441,7 @@ def test_ten_steps_of_a_slower_host_move_its_time_a_sequence() -> None:
     shapes["mixed"] = batch * np.resize([4e-5, 1e-5, 2e-5], 10)
     there = {**record.values, "request_time": 8 * record.values["request_time"]}
     seconds = KERNELS[record.kernel].times(shapes, NO_CHIP, there, "") * (1 + 0.05 * np.cos(np.arange(10)))
-    found = refitted([(record, 1.0)], Rows(shapes, seconds, NO_CHIP), "h100", "vllm", [""] * 10, PRIOR)
+    found = refitted([(record, 1.0)], Rows(shapes, seconds, NO_CHIP), "h100", "vllm", [""] * 10)
     assert found.constants.values["request_time"] == pytest.approx(there["request_time"], rel=0.07)
 
 

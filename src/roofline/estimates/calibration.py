@@ -86,8 +86,8 @@ ODD, MOST_ODD = 5, 5
 
 #: The 90th percentile of Student's t with n - 1 degrees of freedom, by n (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
 STUDENT = {3: 1.886, 4: 1.638, 5: 1.533, 6: 1.476, 7: 1.440, 8: 1.415}
-#: Strength of the prior of a fit to ten rows. It stays the same for more, so that they outweigh it.
-PRIOR, PRIOR_ROWS = 0.5, 10
+#: Rows of the fit that a model states the prior of. With more rows it stays as strong, so that they outweigh it.
+PRIOR_ROWS = 10
 #: Most steps of a fit.
 MOST_STEPS = 30
 #: By how much the mean error of rows left out has to exceed that of the start for the start to stay. Four of five rows
@@ -323,15 +323,14 @@ def as_rows(kernels: Sequence[MeasuredKernel], record: KernelConstants, machine:
     return Rows(shapes, np.array([one.seconds for one in kernels]), chip_figures(machine, record, kernels[0].run))
 
 
-def refitted(
-    sources: Sources, rows: Rows, key: str, library: str, places: Sequence[str], prior: float = PRIOR
-) -> Calibrated:
+def refitted(sources: Sources, rows: Rows, key: str, library: str, places: Sequence[str]) -> Calibrated:
     """Constants moved to rows of a chip, with errors by leaving out a fifth of the rows at a time.
 
-    ``places`` say where the rows stand, ``prior`` how strongly ten rows are drawn to where the constants start.
+    ``places`` say where the rows stand.
     """
     record = sources[0][0]
     model = KERNELS[record.kernel]
+    prior = model.prior_of_ten
     own: list[str] | None = model.own()
     if record.transferred_from == TYPICAL:  # no chip is near: every constant that the rows can tell moves
         prior, own = TYPICAL_PRIOR, None if len(rows) >= ROWS_FOR_ALL else own

@@ -80,7 +80,7 @@ class KernelModel:
     are those that a library's code states, by its name, format and generation of cores: they are taken and not tried.
     Constants of its own are then ``stated_own``: what the code's kernel costs. The chip's are shared by libraries.
     ``prior`` is the strength of the prior of a fit: as if each constant had been measured within e^(1/prior) by fifty
-    rows.
+    rows. ``prior_of_ten`` is its strength where ten rows of a chip move constants of others.
     """
 
     name: str
@@ -93,6 +93,7 @@ class KernelModel:
     stated: tuple[str, ...] = ()
     stated_own: tuple[str, ...] = ()
     prior: float = 0.05
+    prior_of_ten: float = 0.5
 
     def defaults(self) -> dict[str, float]:
         """Typical values of all constants, for a first look and as the start of a fit."""

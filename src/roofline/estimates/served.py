@@ -590,8 +590,6 @@ HOLDS = {
 SLOW, SLOW_SECONDS = 50, 0.1
 #: Fewest runs that constants are fitted to, and most sequences of a copy at which nothing waits before its prefill.
 LEAST_RUNS, UNLOADED = 3, 4
-#: Strength of the prior of ten runs: constants of steps differ more from framework to framework than those of kernels.
-PRIOR = 0.15
 #: A row of a served run, for instance.
 A_SERVED_RUN = (
     '[{"batch": 16, "prompt": 1024, "output": 1024, "tpot_ms": 9.4, "ttft_ms": 71}] of runs, [{"batch": 16, "context": '
@@ -704,7 +702,7 @@ def calibrate_served(
             continue
         ours = replace(record, dtype=dtype, stand_in=(), other_model={})
         places = [where for *_, where in members]
-        fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library, places, PRIOR))
+        fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library, places))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
     if not fitted:
         why = "; ".join(left_out(rejected, "run")) or "the file has no rows"

@@ -119,6 +119,8 @@ def eager_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") 
     return Parts({"host": np.asarray(shapes["kernels"], float) * c["host_time"]})
 
 
+#: Strength of the prior of ten runs: constants of steps differ more from framework to framework than those of kernels.
+TEN_RUNS = 0.15
 #: The kernel models of this file.
 MODELS = (
     KernelModel(
@@ -128,6 +130,7 @@ MODELS = (
         served_parts,
         ("", "bf16 cache", "fp8 cache"),
         ("batch", "decode", "kernels"),
+        prior_of_ten=TEN_RUNS,
     ),
     # the policy says in which format the runs that were fitted held keys and values
     KernelModel(
@@ -136,6 +139,7 @@ MODELS = (
         FIRST_TOKEN,
         first_token_parts,
         sorted_by=("prefill", "kernels"),
+        prior_of_ten=TEN_RUNS,
     ),
     KernelModel("eager_kernel", ("kernels",), EAGER, eager_parts),
     KernelModel("training_step", ("floor",), TRAINING, training_parts, sorted_by=("floor",)),
