@@ -307,24 +307,24 @@ def _joined(pieces: Any, waves: Any, moved: Any, shapes: Shapes, chip: ChipFigur
 
 
 _SHAPES = ("batch", "heads", "kv_heads", "head_size", "length", "window", "kv_bytes")
-_SIZES = ("batch", "heads", "length")
+_SORTED = ("batch", "heads", "length")
 
 #: The kernel models of this file.
 MODELS = (
     *(
-        KernelModel(name, (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, _SIZES, prior=0.2)
+        KernelModel(name, (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, _SORTED, prior=0.2)
         for name in ("prefill_attention", "unmasked_attention")
     ),
     KernelModel(
-        "decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, _SIZES, clearly_less=0.8, prior_of_ten=1.0
+        "decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, _SORTED, clearly_less=0.8, prior_of_ten=1.0
     ),
-    KernelModel("latent_prefill", (*_SHAPES, "past"), LATENT_PREFILL, prefill_parts, PREFILL_POLICIES, _SIZES),
+    KernelModel("latent_prefill", (*_SHAPES, "past"), LATENT_PREFILL, prefill_parts, PREFILL_POLICIES, _SORTED),
     KernelModel(
         "latent_decode",
         ("batch", "heads", "head_size", "value_size", "length", "kv_bytes"),
         LATENT_DECODE,
         latent_decode_parts,
         LATENT_POLICIES,
-        _SIZES,
+        _SORTED,
     ),
 )
