@@ -14,7 +14,7 @@ import numpy as np
 from roofline.estimates.fitting import Fitted, Rows, fit, fit_together
 from roofline.estimates.kernel_model import FROM_HOST, KernelModel
 
-#: Shares of the cache that fits begin with: all of it, and that of a cache whose parts hold the same.
+#: Shares of the cache that fits of products begin with: all of it, and that of a cache whose parts hold the same.
 CACHES: tuple[dict[str, float], ...] = ({}, {"cache_share": 0.4})
 #: Steps after which starts are told apart.
 LOOK = 8
@@ -67,11 +67,11 @@ def _alone(model: KernelModel, rows: Rows, policy: str, from_host: bool) -> Fitt
 
 
 def fit_alone(model: KernelModel, rows: Rows, policy: str) -> Fitted:
-    """Fit all constants of a group, from the share of the cache that its rows fit best after a few steps.
+    """Fit all constants of a group; those of products from the share of the cache that fits best after a few steps.
 
-    What a cache keeps drops so sharply with what moves that no fit takes the share far.
+    What a cache keeps of a product drops so sharply with what moves that no fit takes the share far.
     """
-    starts = [model.defaults() | one for one in CACHES if one.keys() <= model.defaults().keys()]
+    starts = [model.defaults() | one for one in (CACHES if "contraction" in model.name else CACHES[:1])]
     looked = [fit(model, rows, start, policy=policy, most=LOOK) for start in starts]
     best = min(range(len(looked)), key=lambda at: looked[at].cost)
     return fit(model, rows, starts[best], policy=policy, most=40)

@@ -170,7 +170,7 @@ class Answer(ABC):
         ['tensor', 'hbm']
         >>> each = [bound("bf16[64, 8192] * bf16[8192, 8192]", on=chip, estimate=True) for chip in ("h100", "a100")]
         >>> [round(float(one.to_pandas("facts")["expected"][0]) * 1e6, 1) for one in each]
-        [50.0, 99.9]
+        [49.9, 99.2]
         """
         names, rows, units = self.plain_table(table)
         try:

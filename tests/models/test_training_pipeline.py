@@ -341,8 +341,8 @@ def test_a_pipeline_has_a_table_of_stages_and_an_error_names_every_table() -> No
     assert frame["layers"].sum() == len(found.model.layers)
     assert frame["memory"].max() == found.memory.total
     assert frame["lower"].max() == found.bound.lower
-    with pytest.raises(RooflineError, match="no table 'parts'; tables are: operations, facts, memory, stages"):
-        found.to_pandas("parts")
+    with pytest.raises(RooflineError, match="no table 'slices'; tables are: operations, facts, memory, stages"):
+        found.to_pandas("slices")
     with pytest.raises(RooflineError, match="no table 'stages'; tables are: operations, facts, memory"):
         train("llama-3-8b", on="h100:8", batch_tokens=2**19).to_pandas("stages")
 

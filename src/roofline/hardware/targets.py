@@ -168,7 +168,8 @@ def in_number(on: Any, chips: int, files: Iterable[str | os.PathLike[str]] = ())
     if isinstance(on, str):  # which may name a file
         return catalog.behind_colon(on).partition(":")[0] + sized.target.removeprefix(sized.key)
     with suppress(HardwareError):  # of a chip that the catalog has not
-        return sized.target if chip(sized.target) == sized else sized
+        # a mesh is itself alone, and two that say the same are two
+        return sized.target if replace(chip(sized.target), mesh=sized.mesh) == sized else sized
     return sized
 
 
