@@ -52,6 +52,7 @@ def test_json_that_does_not_read_says_why(tmp_path: Path, content: bytes, said: 
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.long
 def test_json_of_many_small_lists_would_take_too_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "trace.json"
     path.write_text(f"[{','.join(['[]'] * 100_000)}]")

@@ -200,6 +200,7 @@ def test_a_rate_is_solved_for_by_the_plan_that_is_the_fastest_at_those_sizes(rat
     assert [answer.bound_by for answer in near] == [found.before, found.after]
 
 
+@pytest.mark.long
 def test_sizes_that_no_plan_can_split_flip_nothing() -> None:
     """Between sizes that 16 chips split the best plans are out of reach, and another resource binds."""
     line, where = "int8[B, D_X] * fp16[D_X, F] -> int8[B, F]", {"on": "a100:16", "D": 8000, "F": 16000}

@@ -337,6 +337,7 @@ def test_the_size_of_a_bar_stands_beside_the_limit_not_under_it() -> None:
     assert all(limit < box.x - box.width / 2 or box.x + box.width / 2 < limit for box in boxes)
 
 
+@pytest.mark.long
 def test_an_svg_names_the_same_fonts_on_every_machine(monkeypatch):
     monkeypatch.setattr(drawing, "_families", lambda: [drawing.FONT, "DejaVu Sans Mono"])
     drawing._font.cache_clear()

@@ -189,6 +189,7 @@ def test_a_formula_in_another_language_is_written_to_a_file(
     assert json.loads(Path("t.json").read_text())["schema"].startswith("roofline/formula/")
 
 
+@pytest.mark.long
 def test_a_formula_says_the_memory_and_where_it_does_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
     line = ["formula", "llama-3-70b", "--batch", "16", "--context", "4096", "--on"]
     assert main([*line, "h100:8", "--tensor", "8"]) == 0

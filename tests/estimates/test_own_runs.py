@@ -725,6 +725,7 @@ def test_a_row_far_off_the_others_is_left_out_and_says_so() -> None:
 
 
 @pytest.mark.usefixtures("to_the_end")
+@pytest.mark.long
 def test_rows_that_bring_no_gain_say_so() -> None:
     """Times that differ by no rule tell nothing of other sizes."""
     sizes = [*zip(SHAPES, times("h100"), strict=True)]

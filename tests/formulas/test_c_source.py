@@ -42,6 +42,7 @@ def test_it_gives_the_numbers(subject, phase, on, options, sizes, tmp_path):
     assert printed == pytest.approx([float(here[name]) for name in names], rel=1e-12)
 
 
+@pytest.mark.long
 def test_no_column_is_a_number_where_no_case_holds(tmp_path):
     found = roofline.formula("llama-3-8b", "train", on="h100:n")
     sizes = {"n": 12, "batch_tokens": 2**20, "sequence": 4096}

@@ -134,6 +134,7 @@ def test_a_step_over_stages_takes_their_number_in_any_spelling_and_refuses_what_
             ask("llama-3-8b", **{**where, **wrong})
 
 
+@pytest.mark.long
 def test_a_pipelined_training_step_is_short_and_equals_its_number() -> None:
     where: dict[str, Any] = {"on": "h100:16", "pipeline": 4, "tensor": 2}
     found = model_formula("llama-3-8b", "train", **where, batch_tokens=2**18, sequence=2048)

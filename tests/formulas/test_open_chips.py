@@ -239,6 +239,7 @@ def test_chips_of_one_batch_are_more_by_a_whole_step_than_behind_a_backward_pass
     assert "given by the caller: nvlink at 50 GB/s, while nic stays as listed" in slow.assumptions
 
 
+@pytest.mark.long
 def test_a_flip_beyond_whole_sequences_says_that_no_step_runs_there():
     """The batch has 976 sequences, one for each chip: on 977 chips none runs, as a step asked about on so many says."""
     step = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=4_000_000)
@@ -354,6 +355,7 @@ def test_all_n_chips_leave_none_to_others():
         roofline.formula("llama-3-8b", "train", on="h100:n", tensor="m")
 
 
+@pytest.mark.long
 def test_pictures_over_the_number_of_chips_and_the_batch():
     found = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20)
     over_n = found(n=[8, 12, 64, 512])

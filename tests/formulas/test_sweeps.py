@@ -480,6 +480,7 @@ def test_a_step_over_long_arrays_is_single_answers(model: str, phase: str) -> No
         assert found.footprint.total[row] == pytest.approx(one.footprint.total, rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_sweep_trains_in_as_many_parts_as_train_does() -> None:
     """The same step gives the same answer whoever asks: 3.08 s in 4 parts that fit, not in one of 314 GB."""
     grids = (
@@ -650,6 +651,7 @@ def test_a_prompt_of_fewer_sequences_than_stages_has_figures_too() -> None:
 
 
 @pytest.mark.usefixtures("by_closed_form")
+@pytest.mark.long
 def test_any_number_of_such_prompts_is_priced_in_memory_and_in_blocks(tmp_path: Path) -> None:
     """Each row is what one step is, whichever rows are priced with it, and where the slowest stage differs too."""
     columns = "lower,bound_by,flops,bytes,memory,time.hbm"
@@ -703,6 +705,7 @@ def test_an_answer_that_has_no_room_as_lists_is_an_error_of_the_package(monkeypa
         answer.to_dict()
 
 
+@pytest.mark.long
 def test_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compile the closed form of each layout takes ten times as long; the table is the same, what it says too."""
     columns = "lower,upper,bound_by,flops,bytes,memory,fits,utilisation,throughput,time.nvlink,memory.kv"
@@ -741,6 +744,7 @@ def test_a_row_over_stages_has_the_figures_of_the_slowest_one() -> None:
     assert len(slowest) == 2
 
 
+@pytest.mark.long
 def test_a_batch_of_no_whole_microbatches_over_stages_has_the_figures_of_a_single_step() -> None:
     """The closed form holds where microbatches are whole sequences; a step without them takes as many as there are."""
     columns = ["lower", "op_by_op", "flops", "bytes", "memory", "time.hbm"]

@@ -176,6 +176,7 @@ def test_no_line_is_a_clear_error(points):
         fit_line(points)
 
 
+@pytest.mark.long
 def test_several_devices_reduce_over_gloo():
     """Processes of this machine: the real code, with the backend for processors; how fast they are is theirs."""
     pytest.importorskip("torch")

@@ -53,6 +53,7 @@ def test_a_host_left_alone_is_said_to_be_uncontended(measured):
 
 
 @pytest.mark.parametrize("busy", some([0.02, 0.1, 0.3, 0.6], 4, 3))
+@pytest.mark.long
 def test_of_ten_runs_those_that_say_uncontended_agree(measured, busy):
     """Others use every core for a part of the time, unseen by this system; the figures are those of their absence."""
     uncontended = [run for run in measured(busy) if not run.contended]

@@ -243,6 +243,7 @@ def test_arrays_of_prompts_fewer_than_stages() -> None:
         serve_bound("llama-3-8b", "prefill", **asked, batch=1, prompt=np.array([3, 400]))
 
 
+@pytest.mark.long
 def test_arrays_whose_entries_take_either_way_of_latent_attention() -> None:
     batch, tokens = np.array([1, 8, 64]), np.array([[2], [3000]])
     where: dict[str, Any] = {"on": "h100:32", "tensor": 8, "pipeline": 4, "context": 2000}
@@ -344,6 +345,7 @@ def test_a_program_of_any_number_of_chips_tries_every_number_of_micro_batches() 
         assert program["bound"](chips, batch, 3000)["lower"] == pytest.approx(step.lower, rel=1e-12), (chips, batch)
 
 
+@pytest.mark.long
 def test_bounds_over_stages_are_written_in_the_times_of_the_stages() -> None:
     known = {"on": "h100:4", "pipeline": 4}
     found = model_formula("gpt-oss-20b", "prefill", batch=4, prompt=2000, **known)

@@ -269,6 +269,7 @@ def test_what_is_kept_follows_the_layers_and_the_copies() -> None:
             disaggregate("qwen3-vl-2b-instruct", prompt=512, output=3, prefill={"on": "h100", wrong: 5}, decode=two)
 
 
+@pytest.mark.long
 def test_servers_that_do_not_fit_have_no_rates() -> None:
     decode = {"on": "h200:16", "tensor": 16, "kv_parallel": 16}
     asked: dict[str, Any] = {"prompt": 512, "output": 3, "batch": 16}

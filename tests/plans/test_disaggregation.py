@@ -71,6 +71,7 @@ def test_no_pair_of_pools_is_cheaper() -> None:
     assert seen > PROBLEMS
 
 
+@pytest.mark.long
 def test_both_pools_together_are_as_many_chips_as_allowed() -> None:
     found = plan("llama-3-70b", **ASKED, count=[8])
     apart = next(each for each in found.choices if each.deployment.prefill is not None)

@@ -116,6 +116,7 @@ def test_corners_are_where_the_line_of_a_step_says() -> None:
     assert decode_tends_to(times, 1) > times.most / times.step[-1]
 
 
+@pytest.mark.long
 def test_a_break_even_price_makes_two_chips_equal() -> None:
     asked = {
         "on": ["h100", "h200"], "count": [1, 2], "rate": "60/s", "prompt": 1024, "output": 128, "tpot": "20 ms",

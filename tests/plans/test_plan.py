@@ -164,6 +164,7 @@ def test_a_plan_serves_adapters_blocks_and_weights_of_the_host() -> None:
     assert (held.sequence, held.most) == (0, 1024)
 
 
+@pytest.mark.long
 def test_words_that_leave_something_out_mean_the_best_of_all_that_they_may_mean() -> None:
     found = two()
     assert found.best is not None
@@ -380,6 +381,7 @@ def test_words_without_a_chip_mean_any_of_the_plan(capsys: pytest.CaptureFixture
     assert "pool '' has no number of chips; as in h100:8" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_without_machines_those_with_a_price_are_considered_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     asked: dict[str, Any] = {"rate": "2/s", "prompt": 512, "output": 64, "count": 1, "formats": "bf16"}
     listed = plan("llama-3-8b", **asked)

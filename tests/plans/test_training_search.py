@@ -62,6 +62,7 @@ def test_a_stage_that_sends_less_is_taken_where_its_states_fit() -> None:
     assert f"ZeRO {best.best.question.zero}, checkpoint" in str(best)
 
 
+@pytest.mark.long
 def test_the_options_of_every_row_ask_for_its_step_again() -> None:
     asked = {"on": "h100:64", "batch_tokens": 2**21}
     found = search_training("mixtral-8x7b", **asked, tensor=4)
@@ -212,6 +213,7 @@ def test_a_search_refuses_what_it_would_drop(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_measured_step_has_its_mfu_beside_the_layout_and_the_least_op_by_op_its_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

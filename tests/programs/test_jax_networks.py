@@ -64,6 +64,7 @@ def test_llama_decode_flops_and_the_bytes_of_the_floor():
 
 
 @pytest.mark.parametrize("recompute", some([True, False], 2))
+@pytest.mark.long
 def test_llama_training_is_three_forwards_and_one_more_where_layers_are_recomputed(recompute):
     model = jax_llama.llama(recompute=recompute)
 

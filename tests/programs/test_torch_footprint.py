@@ -91,6 +91,7 @@ def test_with_an_open_batch():
 
 
 @pytest.mark.parametrize("many", some([1000, 20000], 2, 1))
+@pytest.mark.long
 def test_time_grows_with_the_program_not_its_square(many):
     """Twenty thousand operations: pairs of them would take minutes."""
     step = [Tensor(f"h{i}", (8,), "fp32") for i in range(many + 1)]

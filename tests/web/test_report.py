@@ -283,6 +283,7 @@ RANKED = """() => [...document.querySelectorAll("section.beside tbody tr")].map(
 })"""
 
 
+@pytest.mark.long
 def test_a_page_ranks_machines_as_their_answer_does(tab: Tab, tmp_path: Path) -> None:
     """What does not fit, cannot be run or is timed in part is neither starred nor the cheapest."""
     part: dict[str, Any] = {"tensor": 8, "batch": 32, "context": 4000}
@@ -621,6 +622,7 @@ def test_a_page_of_an_interleaved_pipeline_keeps_its_microbatches() -> None:
     assert "microbatches" not in step.formula.sizes
 
 
+@pytest.mark.long
 def test_what_a_stage_waits_stands_among_the_times_of_resources(tab: Tab, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"on": "v5p:4x4x4", "batch_tokens": 4e6, "fsdp": 16, "pipeline": 4, "microbatches": 4}
     opened(tab, report(train("llama-3-8b", **asked)), tmp_path)
