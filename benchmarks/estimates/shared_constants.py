@@ -72,9 +72,10 @@ def fit_alone(model: KernelModel, rows: Rows, policy: str) -> Fitted:
     What a cache keeps of a product drops so sharply with what moves that no fit takes the share far.
     """
     starts = [model.defaults() | one for one in (CACHES if "contraction" in model.name else CACHES[:1])]
-    looked = [fit(model, rows, start, policy=policy, most=LOOK) for start in starts]
-    best = min(range(len(looked)), key=lambda at: looked[at].cost)
-    return fit(model, rows, starts[best], policy=policy, most=40)
+    start = starts[0]
+    if len(starts) > 1:
+        start = min(starts, key=lambda one: fit(model, rows, one, policy=policy, most=LOOK).cost)
+    return fit(model, rows, start, policy=policy, most=40)
 
 
 def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted], turns: int) -> list[Fitted]:
