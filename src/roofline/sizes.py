@@ -263,20 +263,22 @@ def is_number(value: Any) -> bool:
 
 
 def is_zero(value: Any) -> bool:
-    """Say whether ``value`` is the number 0."""
-    return is_number(value) and bool(value == 0)
+    """Say whether ``value`` is the number 0, one that a formula comes to as well."""
+    return (is_number(value) or is_symbol(value)) and bool(value == 0)
 
 
 def is_one(value: Any) -> bool:
-    """Say whether ``value`` is the number 1, or an array of nothing else.
+    """Say whether ``value`` is the number 1, an array of nothing else, or a formula that comes to it.
 
     >>> import numpy as np
     >>> is_one(1), is_one(np.array([1, 1])), is_one(np.array([1, 2])), is_one(symbol("n")), is_one(None)
     (True, True, False, False, False)
+    >>> is_one(symbol("n") / symbol("n"))
+    True
     """
     if is_array(value):
         return bool((value == 1).all())
-    return is_number(value) and bool(value == 1)
+    return (is_number(value) or is_symbol(value)) and bool(value == 1)
 
 
 def symbol(name: str, *, exact: bool = False) -> Any:

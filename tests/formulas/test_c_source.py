@@ -26,7 +26,7 @@ QUESTIONS = [
     ("AllReduce_X(bf16[N])", "decode", "h100:8", {}, {"N": 30001}),
     ("deepseek-v3", "prefill", "h200:8", {"tensor": 8}, {"batch": 3, "prompt": 700}),
     ("llama-3-70b", "decode", "h200:8", {"tensor": 8}, {"batch": 5, "context": 3001}),
-    ("AllReduce_X(bf16[N])", "decode", "v5p:nxnxn", {}, {"n": 8, "N": 12345678}),
+    ("AllReduce_XYZ(bf16[512, N]); AllReduce_XYZ(bf16[N, 512])", "decode", "v5p:nxnxn", {}, {"n": 8, "N": 12345}),
     ("mixtral-8x7b", "decode", "h100", {}, {"batch": 7, "context": 100}),
     ("llama-3-8b", "train", "h100:n", {}, {"n": 64, "batch_tokens": 2**20, "sequence": 4096}),
     ("llama-3-8b", "train", "h100:8", {"pipeline": 4}, {"batch_tokens": 2**20, "sequence": 4096}),

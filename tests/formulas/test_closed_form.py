@@ -496,9 +496,11 @@ def test_on_a_tie_the_inner_tier_binds_in_single_answers_arrays_and_formulas() -
     assert all(abs(each.times["nvlink"] / each.times["nic"] - 1) < TIE for each in single)
     together = bound(line, N=np.array(sizes, dtype=float), **where)
     assert {each.bound_by for each in single} == {*together.bound_by.tolist()} == {"nvlink"}
-    opened = formula(line, on="gb200:n")(n=72.0 * np.arange(2, 60), N=1e9)
+    chips = 72.0 * np.arange(2, 60)
+    opened = formula(line, on="gb200:n")(n=chips, N=chips * 1e6)
     assert {*opened["bound_by"].tolist()} == {"nvlink"}
-    assert [flip.size for flip in formula(line, on="gb200:n", N=10**9, n=144).flips() if flip.after == "nic"] == ["N"]
+    found = formula(line, on="gb200:n", N=144 * 7 * 10**6, n=144)
+    assert [flip.size for flip in found.flips() if flip.after == "nic"] == ["N"]
 
 
 def test_a_size_is_a_multiple_of_a_share_of_others() -> None:

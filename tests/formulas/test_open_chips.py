@@ -141,6 +141,24 @@ def test_an_open_number_of_chips_that_is_given_takes_the_plan_of_that_number():
     found, one = roofline.formula(line, on="v5e:n", n=8, **sizes), roofline.bound(line, on="v5e:8", **sizes)
     assert found.values()["lower"] == pytest.approx(one.lower, rel=1e-12)
     assert one.plan == "AllGather_X(bf16[B, D_X]); AllGather_X(bf16[D_X, F])"
+    uneven = found(**{**sizes, "n": 8, "D": 100})
+    assert math.isnan(uneven["lower"])
+    assert [*uneven.invalid] == ["D is no multiple of the n chips that it is split over"]
+    heads = "attention(bf16[B, S_X, N, 64], bf16[B, S_X, K, 64], bf16[B, S_X, K, 64])"
+    assert math.isnan(roofline.formula(heads, on="v5e:n", n=8)(B=1, S=8, N=8, K=16)["lower"])
+
+
+def test_heads_that_open_chips_split_as_the_keys_are_all_read():
+    line, sizes = "attention(bf16[B, S, N, 64], bf16[B, T_X, N, 64], bf16[B, T_X, N, 64])", {"B": 8, "S": 256, "T": 64}
+    found, one = (roofline.formula(line, on="l4:n", n=4, N=8, **sizes), roofline.bound(line, on="l4:4", N=8, **sizes))
+    assert "AllToAll" in one.plan
+    assert found.values()["time.dram"] == pytest.approx(one.times["dram"], rel=1e-12)
+
+
+def test_several_collectives_over_open_chips_are_the_fastest_together():
+    line = "AllReduce_XY(bf16[1024, 256]); AllReduce_XY(bf16[256, 128])"
+    found = roofline.formula(line, on="v5e:nxn", n=4)
+    assert found.values()["lower"] == pytest.approx(roofline.bound(line, on="v5e:4x4").lower, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +206,9 @@ def test_what_n_may_be_is_said_and_kept():
     assert np.isnan(columns["lower"]).tolist() == [False, True, False]
     assert columns.invalid == {"none of n = 1; n = 2 to 8; n = 16, 24 …": 1}
     assert found.values()["lower"] == pytest.approx(float(columns["lower"][2]))
-    assert not roofline.formula("llama-3-8b", "train", on="h100:n", n=12).is_numeric
+    none = roofline.formula("llama-3-8b", "train", on="h100:n", n=12)
+    assert not none.is_numeric
+    assert math.isnan(none.values()["lower"])
     space = {}
     exec(found.printed("python"), space)
     with pytest.raises(ValueError, match="none of n = 1; n = 2 to 8"):

@@ -290,8 +290,9 @@ class Formula(Answer):
         """
         at = self._at_point()
         if self.ways:
-            here = [way for way in self.ways if way.is_case_of(self.point)] or self.ways
-            return _fastest_at_point(here).values()
+            here = [way for way in self.ways if way.is_case_of(self.point)]
+            found = _fastest_at_point(here or self.ways).values()
+            return found if here else dict.fromkeys(found, math.nan)
         times = {f"time.{name}": time for name, time in self.in_letters().items()}
         found = values_at({**self.forms, **times}, at, self.definitions)
         if times:
@@ -544,7 +545,8 @@ class Formula(Answer):
         if language == "latex":
             return "\n".join(self._latex())
         if language == "c":
-            ways = [each._way(self._conditions_of(each)) for each in self.ways or (self,)]
+            cases = [(each, self._conditions_of(each)) for each in self.ways or (self,)]
+            ways = [one._way(valid, each.case) for each, valid in cases for one in each.ways or (each,)]
             return c_source_of_ways(name, list(self.letters.values()), ways, self._docstring())
         return self._printed(language, name, self.conditions)
 
@@ -552,10 +554,10 @@ class Formula(Answer):
         """Those of one of its ways: its own where it is a case, else those of all, as in :meth:`compile`."""
         return way.conditions if way.case else self.conditions
 
-    def _way(self, conditions: Sequence[ValidRange]) -> Way:
-        """What a program is made of."""
-        case = None if self.case is None else self.case.holds
-        return Way(self._rates, self._columns(), self.definitions, case, conditions, self.tried)
+    def _way(self, conditions: Sequence[ValidRange], case: ValidRange | None = None) -> Way:
+        """What a program is made of, that holds in a case."""
+        holds = None if case is None else case.holds
+        return Way(self._rates, self._columns(), self.definitions, holds, conditions, self.tried)
 
     def _printed_ways(self, language: str, called: str) -> str:
         value = "=" if language == "python" else " = "
@@ -1124,14 +1126,14 @@ def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, ev
     sizes = {**asked.sizes, **{name: form.xreplace(exact) for name, form in tied.items()}, **letters}
     there = {name: size for name, size in (point or {}).items() if name in asked.size_names}
     opened = asked.vary(sizes={**asked.sizes, **there}).one_plan().vary(sizes=sizes)
-    laid = opened.laid_out()
-    conditions = (
-        [] if laid is None else [ValidRange(sympy.Eq(sympy.Mod(size, of), 0), why) for size, of, why in laid.splits]
-    )
+    with noting_conditions() as of_plan:
+        laid = opened.laid_out()
+    splits = () if laid is None else ((sympy.Eq(sympy.Mod(size, of), 0), why) for size, of, why in laid.splits)
+    conditions = [ValidRange(holds, why) for holds, why in splits if holds is not sympy.true]
     ways = []
     for way in opened.ways(laid):
         with noting_conditions() as noted:
             answer = replace(opened, way=way).answer(symbolic=True, laid=laid)
-        valid = [*conditions, *(ValidRange(condition, reason) for condition, reason in noted.items())]
+        valid = [*conditions, *(ValidRange(holds, reason) for holds, reason in {**of_plan, **noted}.items())]
         ways.append(formula_of(answer, {**given, **(point or {})}, conditions=valid))
     return fastest(ways)

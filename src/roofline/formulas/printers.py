@@ -568,12 +568,16 @@ def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says:
     lines += [*(f"// {line}" for line in says)]
     if len(ways) == 1 and not ways[0].tried:
         return "\n".join([*lines, head(name), *_way_in_c(name, ways[0], names), "}"])
-    calls = []
+    calls, better = [], f"!(other.lower >= {1 - TIE!r}*best.lower)"
     for one, way in ((f"{name}_{number}", way) for number, way in enumerate(ways, 1)):
         lines += [f"static {head(one, *way.tried)}", *_way_in_c(name, way, names), "}", ""]
         values = [value for each in way.tried.values() for value in each]
-        calls += [f"{one}({', '.join([*given, *more])})" for more in ([[text(n, "c")] for n in values] or [[]])]
-    return "\n".join([*lines, head(name), *_choice_in_c(name, ways, calls, names), "}"])
+        test = "" if way.holds is None else f"({text(way.holds, 'c')}) && "
+        tried = [[text(n, "c")] for n in values] or [[]]
+        calls += [f"{test}(other = {one}({', '.join([*given, *more])}), {better})" for more in tried]
+    chosen = [f"  struct {name} best = {_nothing_in_c(name, names)}, other;"]
+    chosen += [*(f"  if ({call}) best = other;" for call in calls), "  return best;"]
+    return "\n".join([*lines, head(name), *chosen, "}"])
 
 
 def _way_in_c(name: str, way: Way, names: Mapping[str, str]) -> Iterator[str]:
@@ -586,19 +590,6 @@ def _way_in_c(name: str, way: Way, names: Mapping[str, str]) -> Iterator[str]:
 
 def _nothing_in_c(name: str, names: Mapping[str, str]) -> str:
     return f"(struct {name}){{{', '.join(f'.{column} = NAN' for column in names.values())}}}"
-
-
-def _choice_in_c(name: str, ways: Sequence[Way], calls: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
-    if ways[0].holds is not None:
-        for way, call in zip(ways, calls, strict=True):
-            yield f"  if ({text(way.holds, 'c')}) return {call};"
-        yield f"  return {_nothing_in_c(name, names)};"
-        return
-    yield f"  struct {name} best = {calls[0]}, other;"
-    for call in calls[1:]:
-        yield f"  other = {call};"
-        yield f"  if (other.lower < {1 - TIE!r}*best.lower) best = other;"
-    yield "  return best;"
 
 
 def identifiers(keys: Mapping[str, Any], taken: set[str]) -> dict[str, str]:

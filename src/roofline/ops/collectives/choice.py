@@ -50,7 +50,6 @@ from roofline.sizes import (
     TIE,
     Size,
     chip_counts,
-    grouped,
     is_array,
     is_symbol,
     maximum,
@@ -99,6 +98,25 @@ class _Asked(NamedTuple):
     def is_of_numbers(self) -> bool:
         """Whether the sizes of its axes and its density are single numbers."""
         return all(_is_number(size) for size in (*(axis.size for axis in self.axes), self.density))
+
+    @property
+    def counts(self) -> list[Any]:
+        """The numbers of chips that are open in the sizes of its axes."""
+        return [each for axis in self.axes for each in chip_counts(axis.size)]
+
+
+@lru_cache(maxsize=1024)
+def _on_chips(asked: _Asked, count: Any, value: int) -> _Asked:
+    """What is asked where a number of chips that is open has a value."""
+
+    def put(size: Any) -> Any:
+        return int(size.subs(count, value)) if is_symbol(size) else size
+
+    def placed(each: Any) -> Any:
+        return replace(each, size=put(each.size), below=put(each.below))
+
+    known = (replace(a, size=put(a.size), segments=tuple(map(placed, a.segments))) for a in asked.axes)
+    return asked._replace(axes=tuple(known))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,28 +175,27 @@ class Chooser:
         axes = tuple(self.machine.mesh.select(op.options["axes"]))
         dtype = next((tensor.dtype for tensor in (*op.reads, *op.writes)), "")
         asked = _Asked(op.options["collective"], axes, op.options["density"], dtype, self.machine)
-        is_open = asked.is_of_numbers and not isinstance(asked.density, TopKRouting)
+        is_known = asked.is_of_numbers or (asked.counts and _is_number(asked.density))
+        is_open = is_known and not isinstance(asked.density, TopKRouting)
         return asked if is_open and self._name_for(asked) is None else None
 
-    def ways(self, ops: Sequence[Op]) -> tuple[Sequence[tuple[_Asked, Sequence[int]]], tuple[tuple[str, ...], ...]]:
-        """Collectives that may go by one algorithm or another, with their places, and the ways of all to choose among.
+    def ways(self, ops: Sequence[Op]) -> tuple[Mapping[int, _Asked], Sequence[tuple[str, ...]]]:
+        """Collectives that may go by one algorithm or another, by their places, and the ways of all to choose among.
 
-        Each is free to go by its own, or all of one kind over the same axes go by one where that makes more ways than
-        :data:`_MOST_TOGETHER`. There is no choice where one goes alone, or there are still more.
+        Of an open number of chips these are the ways that there are at any. There is no choice where one goes alone.
         """
         asked = {at: each for at, op in enumerate(ops) if (each := self.open_to(op)) is not None}
-        alike = grouped((each, at) for at, each in asked.items())
-        for groups in ([(each, [at]) for at, each in asked.items()], list(alike.items())):
-            if self.machine is None or len(asked) < 2:
-                break
-            named = [_undominated(each, self.machine) for each, _ in groups]
-            if (many := product(map(len, named))) <= _MOST_TOGETHER:
-                return groups, tuple(product_of(*named)) if many > 1 else ()
-        return (), ()
+        if self.machine is None or len(asked) < 2:
+            return {}, ()
+        tried = [tuple(asked.values())]
+        for count in dict.fromkeys(count for each in asked.values() for count in each.counts):
+            tried = [tuple(_on_chips(each, count, n) for each in every) for every in tried for n in count.values]
+        named = list(dict.fromkeys(way for each in tried for way in _ways_together(each, self.machine)))
+        return (asked, named) if len(named) > 1 else ({}, ())
 
     def _fastest(self, asked: _Asked, nbytes: Size) -> CollectiveCost:
         assert self.machine is not None
-        if any(chip_counts(axis.size) for axis in asked.axes):
+        if asked.counts:
             return _of_each_count(asked, _open_regimes(asked, self.machine), nbytes)
         if not asked.is_of_numbers:
             return _of_each_mesh(asked, nbytes, self.machine)
@@ -214,8 +231,8 @@ def chosen_together(
     fastest unless one of :meth:`Chooser.ways` is faster together. With open sizes each keeps its own, or takes that of
     a ``way``: 0 is its own, the others are those to choose among.
     """
-    machine, (groups, named) = chooser.machine, chooser.ways(ops)
-    own = {at: ops[at] for _, places in groups for at in places}
+    machine, (asked, named) = chooser.machine, chooser.ways(ops)
+    own = {at: ops[at] for at in asked}
     if machine is None or not named or way == 0:
         return tuple(ops)
     is_open = any(
@@ -230,8 +247,7 @@ def chosen_together(
         return sums_by_name((name, time * repeat) for repeat, times in each for name, time in times.items())
 
     def by(names: Sequence[str]) -> dict[int, Op]:
-        pairs = zip(names, groups, strict=True)
-        return {at: _by(ops[at], asked, name) for name, (asked, places) in pairs for at in places}
+        return {at: _by(ops[at], each, name) for name, (at, each) in zip(names, asked.items(), strict=True)}
 
     if way is not None:
         return tuple(by(named[way - 1]).get(at, op) for at, op in enumerate(ops))
@@ -246,6 +262,21 @@ def chosen_together(
         return tuple(chosen.get(at, op) for at, op in enumerate(ops))
     first = [np.where(time <= least, -place, -len(times)) for place, time in enumerate(times)]
     return tuple(_of_ways(first, [each[at] for each in ways]) if at in own else op for at, op in enumerate(ops))
+
+
+@lru_cache(maxsize=1024)
+def _ways_together(asked: tuple[_Asked, ...], machine: Machine) -> tuple[tuple[str, ...], ...]:
+    """The ways that several collectives may go, an algorithm for each.
+
+    Each is free to go by its own, or all of one kind over the same axes go by one where that makes more ways than
+    :data:`_MOST_TOGETHER`. There is none where there are still more.
+    """
+    for alike in (range(len(asked)), [asked.index(each) for each in asked]):
+        named = {first: _undominated(asked[first], machine) for first in alike}
+        if product(map(len, named.values())) <= _MOST_TOGETHER:
+            ways = (dict(zip(named, names, strict=True)) for names in product_of(*named.values()))
+            return tuple(tuple(way[first] for first in alike) for way in ways)
+    return ()
 
 
 @lru_cache(maxsize=1024)
@@ -424,18 +455,11 @@ class _OpenRegimes(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _open_regimes(asked: _Asked, machine: Machine) -> _OpenRegimes:
-    (n,) = {each for axis in asked.axes for each in chip_counts(axis.size)}
+    (n,) = {*asked.counts}
 
     @cache
     def at(value: int) -> tuple[Regime, ...]:
-        def put(size: Any) -> Any:
-            return int(size.subs(n, value)) if is_symbol(size) else size
-
-        def placed(each: Any) -> Any:
-            return replace(each, size=put(each.size), below=put(each.below))
-
-        known = (replace(a, size=put(a.size), segments=tuple(map(placed, a.segments))) for a in asked.axes)
-        return _regimes(asked._replace(axes=tuple(known)), machine)
+        return _regimes(_on_chips(asked, n, value), machine)
 
     names = dict.fromkeys(regime.algorithm for value in n.values for regime in at(value))
     return _OpenRegimes(n, at, tuple(_line(asked, name, machine) for name in names))

@@ -205,13 +205,18 @@ class _Build:
         """Note open numbers of groups that chips divide, and of key heads that several chips share."""
         for loop in loops_of(step) if any(end.axes for end in ends) else ():
             ways = ends[0].ways(str(loop.labels[0]), self.place.mesh.sizes)
-            for label, fit in loop.sizes if isinstance(ways, int) and ways > 1 else ():
+            for label, fit in loop.sizes:
                 size = self.sizes.get(label) if isinstance(label, str) else None
-                if fit == "divides" and is_symbol(size):
-                    self.splits[size, ways] = OpenSplit(size, ways, f"{ways} chips do not divide the {size} groups")
-                if fit == "multiple" and is_symbol(size) and not ends[1].over(str(label)):
+                if fit == "divides" and size is not None:
+                    self.must_divide(size, ways, f"{ways} chips do not divide the {size} groups")
+                if fit == "multiple" and size is not None and not ends[1].over(str(label)):
                     reason = f"{ways} chips are no multiple of the {size} heads of keys that they share"
-                    self.splits[ways, size] = OpenSplit(ways, size, reason)
+                    self.must_divide(ways, size, reason)
+
+    def must_divide(self, size: Size, of: Size, reason: str) -> None:
+        """Note that a size is a multiple of another, where one of them is open and neither is 1."""
+        if (is_symbol(size) or is_symbol(of)) and not (is_one(size) or is_one(of)):
+            self.splits[size, of] = OpenSplit(size, of, reason)
 
     def taps(self, along: Windows) -> Size:
         """Taps of a window."""
@@ -393,9 +398,8 @@ class _Build:
     def local(self, label: str, layout: Layout) -> Size:
         """One chip's part of a label's size."""
         ways, size = product(self.place.mesh[axis].size for axis in layout.over(label)), self.sizes[label]
-        if is_symbol(size) and isinstance(ways, int) and ways > 1 and self.place.uneven == "error":
-            reason = f"{size} is no multiple of the {ways} chips that it is split over"
-            self.splits[size, ways] = OpenSplit(size, ways, reason)
+        if self.place.uneven == "error":
+            self.must_divide(size, ways, f"{size} is no multiple of the {ways} chips that it is split over")
         return local_size(size, ways, label=self.show(label), uneven=self.place.uneven)
 
     def apart(self, inputs: Sequence[Shape], layouts: Sequence[Layout]) -> tuple[list[Shape], list[Layout]]:
