@@ -16,11 +16,11 @@ from functools import cache, wraps
 from importlib import import_module
 from inspect import signature
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from roofline.counts import parse_size
 from roofline.errors import InputError, LayoutError, OneSizeError, UnsplitError, a_or_an, check_one_of
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.meanings import SAID_IN_PYTHON, attribute_meant
 from roofline.quantity import in_a_row
 from roofline.sections import (
@@ -1016,18 +1016,37 @@ def numbered(names: Sequence[str]) -> list[str]:
     return found
 
 
-def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, Any]]) -> list[str]:
+class AnswerName(str):
+    """The name of one of several answers: its machine, and what was chosen for it.
+
+    >>> AnswerName("h100", {"kv": "fp8", "policy": "minimal"}).without("policy")
+    'h100 kv fp8'
+    """
+
+    _parts: tuple[str, Mapping[str, Any]]
+
+    def __new__(cls, on: str, chosen: Mapping[str, Any]) -> Self:
+        said = (_name_of(value) if name in SUBJECTS else f"{name} {value}" for name, value in chosen.items())
+        made = super().__new__(cls, " ".join([on, *said]).strip())
+        made._parts = on, chosen
+        return made
+
+    def __reduce__(self) -> Any:
+        return type(self), self._parts
+
+    def without(self, left_out: str) -> str:
+        """The name that does not say one of the choices."""
+        on, chosen = self._parts
+        return AnswerName(on, {name: value for name, value in chosen.items() if name != left_out})
+
+
+def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, Any]]) -> list[AnswerName]:
     """The names of answers: each machine with each choice of models and formats.
 
     >>> names_of(["h100", "h200:8"], [{"model": "llama-3-8b", "kv": "bf16"}, {"kv": "fp8"}])[:3]
     ['h100 llama-3-8b kv bf16', 'h100 kv fp8', 'h200:8 llama-3-8b kv bf16']
     """
-
-    def said_of(name: str, value: Any) -> str:
-        return _name_of(value) if name in SUBJECTS else f"{name} {value}"
-
-    said = [" ".join(said_of(name, value) for name, value in each.items()) for each in chosen]
-    return [f"{on} {formats}".strip() for on in capability("told_apart")(machines) for formats in said]
+    return [AnswerName(on, each) for on in capability("told_apart")(machines) for each in chosen]
 
 
 def works_of(chosen: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -1097,11 +1116,11 @@ def prices_in(text: Any) -> Any:
     return {name or price: price for name, _, price in named}
 
 
-def side_by_side(answers: Sequence[Any], machines: Sequence[Any]) -> Any:
-    """The one answer, or one for each machine beside each other."""
+def side_by_side(answers: Sequence[Any], names: Sequence[str]) -> Any:
+    """The one answer, or several beside each other by their names."""
     if len(answers) == 1:
         return answers[0]
-    return capability("Comparable.compare")(*answers, names=capability("told_apart")(machines))
+    return replace(capability("Comparable.compare")(*answers), names=tuple(numbered(names)))
 
 
 def heading(schema: str, machine: Any, expression: str | None = None) -> dict[str, Any]:

@@ -52,6 +52,7 @@ GAP_KINDS: Mapping[str, str] = MappingProxyType(
         "format": "a number format that a model's name promises and its configuration does not describe",
         "model": "a part of a model, or of how it runs, that is not modelled",
         "range": "sizes of which a closed form does not hold, and whose rows are priced as arrays",
+        "start": "a size below the least of which a closed form holds",
     }
 )
 

@@ -145,7 +145,8 @@ def test_each_collective_takes_the_fastest_algorithm_at_its_size() -> None:
         parts = train("llama-3-8b", **asked, sequence_parallel=False, **more).bound.ops
         summed = [part.op for part in parts if part.op.options.get("collective") == "AllReduce"]
         return {
-            phase: {op.options["algorithm"] for op in summed if op.phase == phase} for phase in ("forward", "backward")
+            phase: {name for op in summed if op.phase == phase for name in op.options["algorithms"]}
+            for phase in ("forward", "backward")
         }
 
     assert taken() == {"forward": {"direct"}, "backward": {"direct"}}

@@ -49,5 +49,5 @@ def test_an_operation_carries_its_algorithm() -> None:
 
     op = collective("AllReduce", Tensor("x", (64, 64), "bf16"), on("v5e:4").mesh.select("X"))
     assert op.note.startswith("AllReduce over X (4 chips): chain")
-    assert op.options["algorithm"] == "chain"
+    assert op.options["algorithms"] == ("chain",)
     assert [t.dims for t in (*op.reads, *op.writes)] == [(64, 64), (64, 64)]

@@ -603,9 +603,10 @@ def other_algorithms(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]
     mesh = asked.on_mesh().mesh
     if mesh is None:
         return
-    taken = {part.op.options["algorithm"] for part in answer.ops if part.op.kind == "collective"}
+    ops = [part.op for part in answer.ops if part.op.kind == "collective"]
+    taken = {name for op in ops for name in op.options["algorithms"]}
     names: dict[str, None] = {}
-    for op in (part.op for part in answer.ops if part.op.kind == "collective"):
+    for op in ops:
         axes = mesh.select(op.options["axes"])
         closed = all(level.shape != "line" for axis in axes for level in axis.segments)
         found = algorithms(op.options["collective"], axes, op.writes[0].dtype if op.writes else "")

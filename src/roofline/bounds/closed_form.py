@@ -837,9 +837,8 @@ class Formula(Answer):
         least = {name: 1 for name in self.sizes if name not in of_cases} | dict.fromkeys(self.from_zero, 0)
         others = []
         for each in self.conditions:
-            size, start = (each.holds.lhs, each.holds.rhs) if isinstance(each.holds, sympy.GreaterThan) else (None, 0)
-            if str(size) in least and each.reason == f"{size} is below {start}":
-                least[str(size)] = int(start)
+            if kind_of(each.reason) == "start":
+                least[str(each.holds.lhs)] = int(each.holds.rhs)
             else:
                 others.append(f"not where {each.reason}")
         starts = sorted({*least.values()}, key=lambda start: (start == 0, start))

@@ -845,7 +845,7 @@ def comm(
     op, mesh = next(op for op in laid.ops if op.kind == "collective"), laid.machine.mesh
     kind, axes = op.options["collective"], tuple(op.options["axes"])
     over = mesh.select(axes) if mesh is not None else ()
-    chosen, density = op.options["algorithm"], asked.conventions.density
+    chosen, density = " or ".join(op.options["algorithms"]), asked.conventions.density
     if is_symbol(op.dims["bytes"]) and asked.conventions.algorithm is None:
         chosen = default_algorithm(kind, over, density, op.writes[0].dtype)
     dtype = op.writes[0].dtype

@@ -54,6 +54,7 @@ from roofline.answers import (
     OPERATIONS,
     TIMES,
     Answer,
+    AnswerName,
     Comparable,
     Fact,
     Obstacle,
@@ -554,7 +555,8 @@ class SideBySide(Answer):
         for policy in several:
             kept = [at for at, each in enumerate(self.policies) if each == policy]
             if len(kept) > 1:
-                names = (self.names[at].removesuffix(f" policy {policy}") for at in kept)
+                own = (self.names[at] for at in kept)
+                names = (name.without("policy") if isinstance(name, AnswerName) else name for name in own)
                 yield f"by policy {policy} ", SideBySide(tuple(names), tuple(self.answers[at] for at in kept))
 
     def verdicts(self) -> list[str]:
@@ -1558,8 +1560,7 @@ def _way(answer: Any) -> str:
     step = steps.get("decode") or (next(iter(steps.values())) if len(steps) == 1 else None)
     if step is None:
         return ""
-    named = (part.op.options.get("algorithm") for part in step.ops if part.op.kind == "collective")
-    names = dict.fromkeys(filter(None, named))
+    names = dict.fromkeys(name for part in step.ops for name in part.op.options.get("algorithms", ()))
     hops = sum(use.amount for use in step.uses if use.quantity == "hops")
     return f"then by {in_a_row(list(names))}, in {hops:,} hops" if names and is_number(hops) else ""
 

@@ -359,5 +359,5 @@ def _ratio(ratio: Any, known: Mapping[Any, Any]) -> float:
 def collectives_in_words(answer: Bound) -> tuple[str, ...]:
     """By which algorithm each collective goes in an answer."""
     sent = [part.op.options for part in answer.ops if part.op.kind == "collective"]
-    said = (f"{op['collective']} over {', '.join(op['axes'])} by {op['algorithm']}" for op in sent)
+    said = (f"{op['collective']} over {', '.join(op['axes'])} by {' or '.join(op['algorithms'])}" for op in sent)
     return tuple(dict.fromkeys(said))

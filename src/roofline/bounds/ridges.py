@@ -147,7 +147,7 @@ def _widths(machine: Machine) -> Iterator[Rule]:
         except HardwareError:
             continue  # how so many of them are joined is not known
         collective = next(part.op for part in answer.ops if part.op.kind == "collective")
-        algorithms[collective.options["algorithm"]] = None
+        algorithms |= dict.fromkeys(collective.options["algorithms"])
         if answer.comms_over_math is not None:
             widths[chips] = float(answer.comms_over_math * _LARGE)
     meaning = WIDTH.format(link.name, " or ".join(algorithms))

@@ -194,17 +194,14 @@ class ShardPlans(AboutQuestion):
         formulas = bound is not None and is_symbol(bound.lower)
         arrays = bound is not None and is_array(bound.lower)
         estimated = bound is not None and bound.estimate is not None
-        subject = self.question.expression
-        open_end = self.best.result
-        if open_end:
+        subject, ended = self.question.expression, list[Section]()
+        if self.best.result:
             last = self.question.parsed.steps[-1]
             subject = subject.removesuffix(f" -> {last.output.dtype}")
-        yield from (Headline(subject, f"on {self.question.machine.name}"), BLANK)
-        if open_end:
-            whole, _, partial = open_end.partition(" {")
-            sums = f", the first in partial sums {{{partial} that are not added up" if partial else ""
+            sums = f", the first in partial sums {self.best.sums} that are not added up" if self.best.sums else ""
             ends = f"plans end in several layouts{sums}, as none of the result is written; with one, all end alike"
-            yield from (Sentences([f"{ends}: -> {whole}"]), BLANK)
+            ended = [Sentences([f"{ends}: -> {self.best.whole}"]), BLANK]
+        yield from (Headline(subject, f"on {self.question.machine.name}"), BLANK, *ended)
         if said := list(hiding_in_words(self.question, self.best)):
             yield from (Sentences(said), BLANK)
         if formulas:

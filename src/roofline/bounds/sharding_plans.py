@@ -35,7 +35,7 @@ from roofline.hardware.machine import Machine, Mesh
 from roofline.hardware.mesh import with_mesh
 from roofline.lazy import np
 from roofline.notation import program
-from roofline.notation.scope import is_unnamed
+from roofline.notation.scope import is_unnamed, show_axes, show_sums
 from roofline.notation.structure import Program, TensorDim
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.rules import arithmetic_dtype, label_sizes, sizes_of_results
@@ -73,14 +73,15 @@ class RankedPlan:
     """A plan with its price on one chip.
 
     ``price`` makes it, and is None for plans far down a list whose sizes are open or arrays: they have no times and no
-    bytes. ``result`` is the layout that it leaves the result in, where none is written; ``layout`` is that of the line,
-    where every layout is asked.
+    bytes. ``whole`` is the layout that it leaves the result in, where none is written, ``sums`` its partial sums;
+    ``layout`` is that of the line, where every layout is asked.
     """
 
     rank: int
     plan: Plan
     price: Callable[[], Bound] | None = field(default=None, repr=False)
-    result: str = ""
+    whole: str = ""
+    sums: str = ""
     layout: str = ""
     _made: list[Bound] = field(default_factory=list, repr=False)
 
@@ -88,6 +89,11 @@ class RankedPlan:
     def name(self) -> str:
         """Its collectives and slices, in order."""
         return self.plan.name
+
+    @property
+    def result(self) -> str:
+        """The layout that it leaves the result in, with partial sums, where none is written."""
+        return f"{self.whole} {self.sums}".strip()
 
     @property
     def bound(self) -> Bound | None:
@@ -334,7 +340,7 @@ class _Search:
     def unranked(self) -> Sequence[RankedPlan]:
         """Every plan, the least to send first; the first of them with prices in formulas or arrays."""
         return tuple(
-            RankedPlan(rank, plan, partial(self.price, plan) if rank <= SHOWN_PLANS else None, self.result(plan))
+            RankedPlan(rank, plan, partial(self.price, plan) if rank <= SHOWN_PLANS else None, *self.result(plan))
             for rank, plan in enumerate(self.listed(), 1)
         )
 
@@ -417,7 +423,7 @@ class _Search:
         first = self.first()
         axes = [axis for axis in (*self.parsed.axes, *self.asked.conventions.use) if self.mesh.sizes[axis] != 1]
         found = enumerate(islice(self.plans(self.time_costs(first, axes)), MOST), 1)
-        listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan), self.result(plan)) for rank, plan in found)
+        listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan), *self.result(plan)) for rank, plan in found)
         if self.asked.conventions.policy in BY_PART:
             return listed
         overlap = self.asked.conventions.overlap is not None or self.asked.conventions.overhead is not None
@@ -476,9 +482,12 @@ class _Search:
         expression = self.asked.written_as(settled)
         return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes), expression, splits)
 
-    def result(self, plan: Plan) -> str:
-        """The layout that a plan leaves the result in, where none is written."""
-        return "" if self.parsed.steps[-1].laid_out else self.settled(plan).steps[-1].output.written
+    def result(self, plan: Plan) -> tuple[str, str]:
+        """The layout that a plan leaves the result in, and its partial sums, where none is written."""
+        if self.parsed.steps[-1].laid_out:
+            return "", ""
+        output = self.settled(plan).steps[-1].output
+        return output.dtype + show_axes(output.axes, self.show), show_sums(output.unreduced)
 
     def settled(self, plan: Plan) -> Program:
         """The program with the layouts that the plan leaves results in, where none is written."""

@@ -62,8 +62,7 @@ def trace_command(program: str, words: tuple[str, ...], explain: bool, as_json: 
         conventions = Conventions(**convention_arguments({**options, **policy}, OF_OPERATIONS))
         _check_target({**roof, **wanted}, conventions)
         roofs.append({**roof, **{name: getattr(conventions, name) for name in OF_OPERATIONS}})
-    if len(policies) > 1:
-        machines = [*names_of(machines, policies)]
+    names = names_of(machines, policies)
     given = {"sizes": _sizes(words), "batch": None if batch is None else parse_size("batch", batch)}
     given |= {name: options[name] or None for name in ("dtype", "backward", "input_gradients", "optimizer", "trips")}
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -80,14 +79,14 @@ def trace_command(program: str, words: tuple[str, ...], explain: bool, as_json: 
             traced = _traced(program, frontend, inputs, one)
             return [traced.bound(**roof, **wanted) for roof in roofs]
 
-        show_answer(_beside(rows, machines, ask), as_json, explain)
+        show_answer(_beside(rows, [] if machines == [None] else names, ask), as_json, explain)
         return
     traced = _traced(program, frontend, inputs, asked)
     traced.flops(convention)
     bound: Any = None
     if machines != [None]:
-        bound = side_by_side([traced.bound(**roof, **wanted) for roof in roofs], machines)
-    several = len(machines) > 1
+        bound = side_by_side([traced.bound(**roof, **wanted) for roof in roofs], names)
+    several = len(names) > 1
     if as_json:
         show_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}))
     elif explain:
@@ -113,14 +112,14 @@ def _rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(listed, row, strict=True)) for row in product(*listed.values())]
 
 
-def _beside(rows: Sequence[dict[str, Any]], machines: Sequence[Any], ask: Callable[[dict[str, Any]], list[Any]]) -> Any:
+def _beside(rows: Sequence[dict[str, Any]], on: Sequence[str], ask: Callable[[dict[str, Any]], list[Any]]) -> Any:
     """A program at several sizes side by side: on one machine a column a size, on several a row a size."""
     from roofline.bounds.comparison import beside_at_sizes, check_number, compare
 
-    if machines == [None]:
+    if not on:
         raise InputError("several sizes stand side by side on a machine", hint="name one: --on h100")
-    if len(machines) > 1:
-        return beside_at_sizes(rows, lambda row: side_by_side(ask(dict(row)), machines))
+    if len(on) > 1:
+        return beside_at_sizes(rows, lambda row: side_by_side(ask(dict(row)), on))
     check_number(rows)
     names = [", ".join(f"{name} {value:,}" for name, value in row.items()) for row in rows]
     return compare(*(ask(row)[0] for row in rows), names=names)

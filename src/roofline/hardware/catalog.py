@@ -209,6 +209,7 @@ class ChipSummary(NamedTuple):
     name: str
     vendor: str
     capacities: Mapping[str, float]
+    announced: bool = False
 
 
 class Index(NamedTuple):
@@ -222,7 +223,7 @@ class Index(NamedTuple):
     match: Mapping[str, str]
     systems: Mapping[str, str]
     system_aliases: Mapping[str, str]
-    summaries: Mapping[str, tuple[str, str, Mapping[str, float]]]
+    summaries: Mapping[str, tuple[Any, ...]]
 
     def key(self, name: str) -> str | None:
         """Return the key of the chip called ``name``, or None."""
@@ -331,7 +332,7 @@ def make_index(machines: Iterable[Machine], systems: Iterable[Machine] = ()) -> 
     for machine in machines:
         chips[machine.key] = os.path.basename(machine.file)
         capacities = {memory.name: memory.capacity.value for memory in machine.memories if memory.capacity}
-        summaries[machine.key] = [machine.name, machine.vendor, capacities]
+        summaries[machine.key] = [machine.name, machine.vendor, capacities, *[True] * machine.announced]
         for name in (machine.key, machine.name, *machine.aliases):
             _claim(aliases, normalise(name), machine.key, "name")
         for pattern in machine.match:

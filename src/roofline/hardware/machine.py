@@ -257,9 +257,8 @@ class Machine(Answer):
     multiplies rates by the measured fractions where known.
     ``given`` lists the figures the caller set (``hbm.bandwidth``), ``warnings`` what is odd about them,
     ``alternates`` what other sources say, ``match`` the names a driver reports the device under. ``registers`` are the
-    bytes of the register file of one core. ``pooled`` is of how many chips together the figures
-    are, ``alone`` one of them. Machines that say the same are equal, whichever
-    files they were read from.
+    bytes of the register file of one core. ``pooled`` is of how many chips together the figures are, ``alone`` one of
+    them. ``announced`` ones are not sold yet. Machines that say the same are equal, whichever files they are from.
     """
 
     key: str
@@ -283,6 +282,7 @@ class Machine(Answer):
     aliases: tuple[str, ...] = ()
     match: tuple[str, ...] = ()
     alternates: tuple[Alternate, ...] = ()
+    announced: bool = False
     file: str = ""
     registers: Figure | None = None
     slices: int = 1

@@ -338,7 +338,7 @@ TOPOLOGIES = ("switch", "fat-tree", "mesh", "ring", "torus2d", "torus3d", "pair"
 _FILE_KEYS = ("schema", "family", "sources", "chip", "system", "measurement")
 
 CHIP_KEYS = (
-    "name", "inherits", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes", "unit", "memory",
+    "name", "announced", "inherits", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes", "unit", "memory",
     "link", "price", "alternates", "source", "basis",
 )  # fmt: skip
 
@@ -401,6 +401,7 @@ def build_chip(
     machine = Machine(
         key=key,
         name=text_of(raw, "name", place) or key,
+        announced=flag_of(raw, "announced", place, False),
         units=units,
         memories=memories,
         links=links,

@@ -350,7 +350,12 @@ def show_axes(axes: Sequence[TensorDim], show: Callable[[str], str], unreduced: 
     '[B_XY, D_{data}] {U_Z}'
     """
     inside = ", ".join(show(axis.label) + _suffix(axis.shard) for axis in axes)
-    return f"[{inside}]" + (f" {{U{_suffix(unreduced)}}}" if unreduced else "")
+    return f"[{inside}] {show_sums(unreduced)}".rstrip()
+
+
+def show_sums(unreduced: tuple[str, ...]) -> str:
+    """Write the mesh axes that a tensor is in partial sums over; nothing where there are none."""
+    return f"{{U{_suffix(unreduced)}}}" if unreduced else ""
 
 
 def _suffix(names: tuple[str, ...]) -> str:

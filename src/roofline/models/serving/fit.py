@@ -280,7 +280,7 @@ def _larger_chip(machine: Machine, needed: float) -> str | None:
     found = [
         (other.vendor != machine.vendor, other.capacities[kind], other.name)
         for other in summaries()
-        if "announced" not in other.name and other.capacities.get(kind, 0.0) >= needed
+        if not other.announced and other.capacities.get(kind, 0.0) >= needed
     ]
     return min(found, key=lambda each: each[:2])[2] if found else None
 

@@ -298,22 +298,22 @@ def _undominated(asked: _Asked, machine: Machine) -> tuple[str, ...]:
 
 def _by(op: Op, asked: _Asked, algorithm: str) -> Op:
     """A collective by another algorithm, which is faster beside other collectives."""
-    if algorithm == op.options["algorithm"]:
+    if op.options["algorithms"] == (algorithm,):
         return op
     found = asked.cost(op.dims["bytes"], algorithm)
-    note = f"{found.note}; the fastest beside other collectives, by itself {op.options['algorithm']} is"
-    return replace(op, work=found.work, options={**op.options, "algorithm": algorithm}, note=note)
+    note = f"{found.note}; the fastest beside other collectives, by itself {' or '.join(op.options['algorithms'])} is"
+    return replace(op, work=found.work, options={**op.options, "algorithms": (algorithm,)}, note=note)
 
 
 def _of_ways(keys: Sequence[Size], ways: Sequence[Op]) -> Op:
     """A collective by the algorithm of the way with the largest key."""
-    names = dict.fromkeys(name for op in ways for name in op.options["algorithm"].split(" or "))
+    names = dict.fromkeys(name for op in ways for name in op.options["algorithms"])
     work = {
         key: of_largest(keys, [op.work[key] for op in ways]) for key in dict.fromkeys(k for op in ways for k in op.work)
     }
     own = ways[0]
     note = f"{own.note}; beside other collectives {' or '.join(names)}, whichever is the fastest for all together"
-    return replace(own, work=Work(work), options={**own.options, "algorithm": " or ".join(names)}, note=note)
+    return replace(own, work=Work(work), options={**own.options, "algorithms": tuple(names)}, note=note)
 
 
 def _only_others(wanted: str, kind: str, axes: Sequence[MeshAxis], dtype: str) -> bool:
@@ -442,7 +442,7 @@ def _of_each_size(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCo
     first, names = costs[0], [each.algorithm for each in costs]
     where = [f"{name} from {format_quantity(start, 'B')}" for name, start in zip(names[1:], starts[1:], strict=True)]
     note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size: {', '.join([names[0], *where])}"
-    return replace(first, algorithm=" or ".join(names), work=Work(pieces), note=note)
+    return replace(first, algorithms=tuple(names), work=Work(pieces), note=note)
 
 
 class _OpenRegimes(NamedTuple):
@@ -504,9 +504,9 @@ def _of_each_count(asked: _Asked, regimes: _OpenRegimes, nbytes: Size) -> Collec
         return replace(first, note=f"{first.note}; the fastest at every {n} here")
     keys = dict.fromkeys(key for each, _ in pieces for key in each.work)
     work = Work({key: sympy.Piecewise(*((each.work[key], holds) for each, holds in pieces)) for key in keys})
-    named = list(dict.fromkeys(each.algorithm for each, _ in pieces))
+    named = tuple(dict.fromkeys(each.algorithm for each, _ in pieces))
     note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size and {n}: {', '.join(named)}"
-    return replace(first, algorithm=" or ".join(named), work=work, note=note)
+    return replace(first, algorithms=named, work=work, note=note)
 
 
 def _first_other(n: Any, low: int, high: int, is_alike: Callable[[int], bool]) -> int:
@@ -591,12 +591,12 @@ def _of_each_tier(tiers: Any, asked: _Asked, nbytes: Size, machine: Machine) -> 
             parts.append(replace(axis, size=some(axis.size), segments=tuple(runs)))
         own_part = asked._replace(axes=tuple(parts), density=some(density))
         found = Chooser(None, _laid_out(machine, parts))._fastest(own_part, some(nbytes))
-        names |= dict.fromkeys(found.algorithm.split(" or "))
+        names |= dict.fromkeys(found.algorithms)
         for key, amount in found.work.items():
             work.setdefault(key, np.zeros(shape))[own] = amount
     over = ", ".join(axis.name for axis in asked.axes)
     note = f"{asked.kind} over {over}: the fastest at each number of chips: {', '.join(names)}"
-    return replace(asked.cost(nbytes), algorithm=" or ".join(names), work=Work(work), note=note)
+    return replace(asked.cost(nbytes), algorithms=tuple(names), work=Work(work), note=note)
 
 
 def _laid_out(machine: Machine, axes: Sequence[MeshAxis]) -> Machine:
@@ -618,7 +618,7 @@ def _picked(costs: Sequence[CollectiveCost], chosen: Any) -> CollectiveCost:
     where = [f"{costs[i].algorithm} {_range(np.broadcast_to(costs[i].nbytes, shape)[chosen == i])}" for i in taken]
     first = costs[taken[0]]
     note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size: {'; '.join(where)}"
-    return replace(first, algorithm=" or ".join(costs[i].algorithm for i in taken), work=Work(work), note=note)
+    return replace(first, algorithms=tuple(costs[i].algorithm for i in taken), work=Work(work), note=note)
 
 
 def _range(nbytes: Any) -> str:

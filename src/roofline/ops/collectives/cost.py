@@ -48,16 +48,22 @@ class CollectiveCost:
     """The work of one chip in a collective, and how it was counted.
 
     ``work`` holds, under each place of the mesh, the one-way bytes over the busiest link and the link latencies that
-    follow one another. ``nbytes`` is V, ``chips`` the number of chips that take part.
+    follow one another. ``nbytes`` is V, ``chips`` the number of chips that take part. ``algorithms`` are several where
+    sizes are open or arrays.
     """
 
     kind: str
     axes: tuple[str, ...]
-    algorithm: str
+    algorithms: tuple[str, ...]
     nbytes: Size
     chips: Size
     work: Work
     note: str
+
+    @property
+    def algorithm(self) -> str:
+        """Its algorithms in words."""
+        return " or ".join(self.algorithms)
 
     def __repr__(self) -> str:
         over = f"{self.kind} over {', '.join(self.axes)}, {_chips(self.chips)}"
@@ -127,7 +133,7 @@ def cost(
     note += _part(call) if kind == "AllToAll" else ""
     work, places = chosen.formula(call), [segment.place for group in call.groups for segment in group.segments]
     work = Work({key: work[key] for key in sorted(work, key=lambda key: places.index(key.place))})  # inner tiers first
-    return CollectiveCost(kind, over, name, nbytes, call.chips, work, note)
+    return CollectiveCost(kind, over, (name,), nbytes, call.chips, work, note)
 
 
 def collective(
@@ -184,7 +190,7 @@ def price_collective(
     dtype = dtype or next((tensor.dtype for tensor in (*reads, *writes)), "")
     found = cost(kind, axes, nbytes, algorithm=algorithm, density=density, dtype=dtype)
     dims = {"bytes": nbytes, "chips": found.chips}
-    options = {"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density}
+    options = {"collective": kind, "algorithms": found.algorithms, "axes": found.axes, "density": density}
     return Op(name, "collective", found.work, tuple(reads), tuple(writes), dims, note=found.note, options=options)
 
 

@@ -38,7 +38,7 @@ from roofline.programs.positions import (
 )
 from roofline.programs.regions import counted_from
 from roofline.sizes import symbol
-from roofline.statements import SizeCondition
+from roofline.statements import Gap, SizeCondition
 from roofline.work import Op, Tensor, Work
 
 #: What PyTorch takes an open size for where a program branches on it: distinct, and with many divisors.
@@ -131,7 +131,7 @@ class OpenSizes:
         left = [written(item) for item in found if item is not sympy.true]
         where = f", where {', '.join(left)}" if left else ""
         text = f"the formulas hold for whole {', '.join(self._sizes)} from {LEAST} on{where}"
-        least = [(symbol(name) >= LEAST, f"{name} is below {LEAST}") for name in self._sizes]
+        least = [(symbol(name) >= LEAST, Gap("start", f"{name} is below {LEAST}")) for name in self._sizes]
         guards = [(item, f"{written(item)} does not hold") for item in found if item is not sympy.true]
         return (SizeCondition("program", text, [*least, *guards]),)
 
