@@ -338,8 +338,8 @@ TOPOLOGIES = ("switch", "fat-tree", "mesh", "ring", "torus2d", "torus3d", "pair"
 _FILE_KEYS = ("schema", "family", "sources", "chip", "system", "measurement")
 
 CHIP_KEYS = (
-    "name", "announced", "inherits", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes", "unit", "memory",
-    "link", "price", "alternates", "source", "basis",
+    "name", "announced", "inherits", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes", "unit",
+    "memory", "link", "price", "alternates", "source", "basis",
 )  # fmt: skip
 
 _REDUCTION_KEYS = ("dtypes", "source", "note")
