@@ -321,10 +321,11 @@ TIMES = "x"
 class Fact(NamedTuple):
     """One thing that answers of a kind say: a number in ``unit`` or words; comparisons align facts by ``name``.
 
-    ``source`` says where a figure of a chip is from, ``data`` is what a data frame has in place of words. ``timed``
-    says that the number follows from the time of the work. ``interval`` is where 80% of runs are expected; its ends are
-    facts of a data frame too, which a reader sees behind the number alone. ``held`` says how many runs it held in place
-    of 80%, where these are far fewer; a data frame then lacks its ends. It is ``extrapolated`` where none was measured.
+    ``source`` says where a figure of a chip is from, ``data`` is what a data frame has in place of words, ``column``
+    what it calls the fact, where that does not follow from its name. ``timed`` says that the number follows from the
+    time of the work. ``interval`` is where 80% of runs are expected; its ends are facts of a data frame too, which a
+    reader sees behind the number alone. ``held`` says how many runs it held in place of 80%, where these are far fewer;
+    a data frame then lacks its ends. It is ``extrapolated`` where none was measured.
     ``is_usual``: it is left out where all say so. ``form`` is that of the time behind it, and ``dollars_of`` what a
     million of costs so many dollars, ``time_of`` what its time is of, where answers hold several steps. ``kind`` is
     ``floor`` of a time at best or what is attainable, ``binds`` of what binds a step, and of a rate its place.
@@ -336,6 +337,7 @@ class Fact(NamedTuple):
     better: Literal["", "less", "more"] = ""
     source: str = ""
     data: str | None = None
+    column: str = ""
     timed: bool = False
     interval: tuple[float, float] | None = None
     is_shown: bool = True
@@ -363,8 +365,10 @@ class Obstacle(NamedTuple):
 MADE_TO_HOLD = 0.8
 
 
-def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:
+def expected_facts(name: str, estimate: Any, expectation: Any, of: str = "") -> Iterator[Fact]:
     """What to expect and the interval of it, where an estimate by constants was asked for and they are known.
+
+    ``of`` begins their names in a data frame.
 
     >>> from roofline import bound
     >>> answer = bound("bf16[4096, 4096] * bf16[4096, 4096]", on="h100", estimate=True)
@@ -377,10 +381,11 @@ def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]
     interval = ends if is_number(estimate) and ends[0] <= estimate <= ends[1] else None
     coverage = MADE_TO_HOLD if interval is None else expectation.coverage
     held = "" if coverage == MADE_TO_HOLD else expectation.holds
-    yield Fact(name, estimate, "s", "less", timed=True, interval=interval, held=held)
+    yield Fact(name, estimate, "s", "less", column=f"{of}expected", timed=True, interval=interval, held=held)
     share = "" if held else "80% "  # an interval that is extrapolated has ends and no share
-    for side, end in zip(("from", "to"), () if held and coverage is not None else interval or (), strict=False):
-        yield Fact(f"{name}, {share}{side}", end, "s", timed=True, is_shown=False)
+    sides = (("from", "low"), ("to", "high"))
+    for (side, word), end in zip(sides, () if held and coverage is not None else interval or (), strict=False):
+        yield Fact(f"{name}, {share}{side}", end, "s", column=f"{of}{word}", timed=True, is_shown=False)
 
 
 class Comparable(Answer):
@@ -531,7 +536,7 @@ OF_FORM = {"op_by_op": ", op by op", "upper": ", at worst", "estimate": ", estim
 #: The same of costs, which have the name alone at the floor.
 COST_OF_FORM = {"lower": "", "expected": AS_EXPECTED, **OF_FORM}
 
-#: The names of columns as data, those of an answer's own attributes, by what a reader sees.
+#: The names of columns as data, those of an answer's own attributes, by the words of a reader; a fact may say its own.
 NAMES_AS_DATA = {
     "FLOPs": "flops", "FLOP/B": "intensity", "at best": "lower", "at worst": "upper", "op by op": "op_by_op",
     "kernel by kernel": "op_by_op", "bound by": "bound_by", "ridge": "critical_intensity", "memory needed": "memory",
@@ -547,32 +552,7 @@ NAMES_AS_DATA = {
     "bytes take": "wire_time", "hops take": "hop_time", "how": "says", "bytes moved": "bytes",
     "KV per token": "kv_per_token", "peak of": "peak_of",
     "main memory": "main_memory", "all links of a chip": "links",
-    "network of a chip": "network", "a hop takes": "hop_latency",
-    **{
-        f"{of}expected{end}": f"{prefix}{name}"
-        for of, prefix in (
-            ("", ""), ("decode, ", ""), ("a step, ", ""), ("prefill, ", "prefill_"), ("whole answers, ", "total_"),
-        )
-        for end, name in (
-            ("", "expected"), (", 80% from", "low"), (", 80% to", "high"), (", from", "low"), (", to", "high"),
-        )
-    },
-    **{
-        f"{of}{end}": name
-        for of, name in (("whole answers", "total"), ("their tokens/s", "total_tokens_per_second"))
-        for end in (" at best", *OF_FORM.values())
-    },
-    **{
-        f"{unit} a million {kind}{end}": f"{prefix}_{of}_{name}".replace("__", "_").lstrip("_")
-        for kind, of in {"input tokens": "input", "output tokens": "output", "answers": "answer", "runs": ""}.items()
-        for unit, name in (("$", "cost_per_million"), ("kWh", "kilowatt_hours_per_million"))
-        for end, prefix in (
-            ("", ""), (AS_EXPECTED, "expected"),
-            *((end, "estimated" if form == "estimate" else form) for form, end in OF_FORM.items()),
-        )
-    },
-    "days, expected": "days", "cost, expected": "cost",
-    "decode, measured": "measured", "a step, measured": "measured", "prefill, measured": "prefill_measured",
+    "network of a chip": "network", "a hop takes": "hop_latency", "days, expected": "days", "cost, expected": "cost",
 }  # fmt: skip
 
 

@@ -371,6 +371,8 @@ def test_the_index_is_current():
     expected = catalog.make_index(read_chips(catalog.CATALOG), read_systems(catalog.CATALOG))
     with open(os.path.join(catalog.CATALOG, catalog.INDEX), encoding="utf-8") as handle:
         assert json.load(handle) == expected, "run: python -m roofline.hardware.catalog"
+    said = {each.key: "(announced)" in each.name for each in catalog.summaries()}
+    assert said == {each.key: each.announced for each in catalog.summaries()}
 
 
 def test_the_index_writes_what_it_reads(tmp_path):

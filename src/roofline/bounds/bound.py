@@ -672,7 +672,7 @@ class Bound(Measurable, Comparable):
         yield from expected_facts("expected", self.estimate, self.expectation)
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")
-        yield from () if self.cost is None else self.cost.facts("runs")
+        yield from () if self.cost is None else self.cost.facts()
         binds = self.kind and f"{self.kind} ({self.bound_by})"
         yield Fact("bound by", binds, data=self.bound_by, kind="binds")
         if not self.is_rate_only:

@@ -867,7 +867,9 @@ class SideBySide(Answer):
             cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]
         if self.incomplete:
             cells["incomplete"] = ["; ".join(gaps) for gaps in self._gaps]
-        plain = {name: NAMES_AS_DATA.get(name) or re.sub(r"\W+", "_", name).strip("_") for name in cells}
+        own = {name: self._said_of(name).column for name in self.facts}
+        named = {name: own.get(name) or NAMES_AS_DATA.get(name) for name in cells}
+        plain = {name: word or re.sub(r"\W+", "_", name).strip("_") for name, word in named.items()}
         columns = [Column("on"), *(Column(name, meaning=word) for name, word in plain.items())]
         return Table(columns, list(map(Row, zip(self.machines, *cells.values(), strict=True))), "facts")
 

@@ -141,22 +141,24 @@ class MillionCost:
         form = {} if self.form == "lower" else {"form": self.form}
         return plain | {f"joules_per_{self.of}": plain_data(self.joules)} | form
 
-    def facts(self, of: str) -> Iterator[Fact]:
-        """Dollars and energy of a million, ``of`` input tokens or of runs, for a comparison: at the floor, and then as
+    def facts(self, name: str = "") -> Iterator[Fact]:
+        """Dollars and energy of a million tokens of a ``name``, or of runs, for a comparison: at the floor, and then as
         expected; or at the form of time that was asked for.
         """
         if self.floor is not None:
-            yield from self.floor.facts(of)
+            yield from self.floor.facts(name)
         form = "expected" if self.floor is not None else self.form if self.form in OF_FORM else "lower"
-        named = f"{of}{COST_OF_FORM[form]}"
-        none = self.reason if self.fits else "does not fit"
+        of, none = self.counted(name), self.reason if self.fits else "does not fit"
+        at = {"lower": "", "estimate": "estimated"}.get(form, form)
         asked = (("$", "USD", self.price, self.dollars), ("kWh", "kWh", self.power, self.kilowatt_hours))
         for head, unit, given, amount in asked:
             if given is not None:
-                dollars_of = of if unit == "USD" else ""
+                word = "cost" if unit == "USD" else "kilowatt_hours"
                 fact = Fact(
-                    f"{head} a million {named}", amount, unit, "less", timed=True, form=form, dollars_of=dollars_of
-                )
+                    f"{head} a million {of}{COST_OF_FORM[form]}", amount, unit, "less", timed=True, form=form,
+                    dollars_of=of if unit == "USD" else "",
+                    column="_".join(filter(None, (at, name, word, "per_million"))),
+                )  # fmt: skip
                 yield fact._replace(value=f"none: {none}", unit="", timed=False) if none else fact
 
     def in_words(self, of: str) -> list[str]:

@@ -368,19 +368,21 @@ class Serving(Comparable):
     def facts(self) -> Iterator[Fact]:
         """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""
         if (whole := self.further.get("generation")) is not None:
-            at, of = OF_FORM.get(whole.form, " at best"), "whole answers"
-            kind = "floor" * (whole.form not in OF_FORM)
-            yield Fact(f"{of}{at}", whole.total, "s", "less", timed=True, form=whole.form, time_of=of, kind=kind)
+            at, of, form = OF_FORM.get(whole.form, " at best"), "whole answers", whole.form
+            kind, time = "floor" * (form not in OF_FORM), whole.total
+            yield Fact(f"{of}{at}", time, "s", "less", column="total", timed=True, form=form, time_of=of, kind=kind)
             expected = whole.expectation
             asked = expected or next((phase.expectation for phase in self.phases.values()), None)
-            yield from expected_facts("whole answers, expected", expected and expected.value, asked)
-            yield Fact(f"their tokens/s{at}", whole.tokens_per_second, "token/s", "more", timed=True)
+            yield from expected_facts("whole answers, expected", expected and expected.value, asked, "total_")
+            rate, called = whole.tokens_per_second, "total_tokens_per_second"
+            yield Fact(f"their tokens/s{at}", rate, "token/s", "more", column=called, timed=True)
         for name, phase in self.phases.items():
             each = "a token" if name == "decode" else "first tokens"
             yield Fact(f"{each} at best", phase.lower, "s", "less", timed=True, time_of=each, kind="floor")
-            yield from expected_facts(f"{name}, expected", phase.estimate, phase.expectation)
+            of = "prefill_" * (name == "prefill")
+            yield from expected_facts(f"{name}, expected", phase.estimate, phase.expectation, of)
             if phase.measured is not None:
-                yield Fact(f"{name}, measured", phase.measured, "s", "less")
+                yield Fact(f"{name}, measured", phase.measured, "s", "less", column=f"{of}measured")
             binds = phase.kind and f"{phase.kind} ({phase.bound_by})"
             yield Fact(f"{name} bound by", binds, data=phase.bound_by, kind="binds")
         if self.decode is not None:
@@ -391,7 +393,7 @@ class Serving(Comparable):
             if self.expected_tokens_per_second is not None:
                 yield Fact("tokens/s, expected", self.expected_tokens_per_second, "token/s", "more", timed=True)
         for name, cost in self.further.get("cost", {}).items():
-            yield from cost.facts(cost.counted(name))
+            yield from cost.facts(name)
         laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
         is_usual = self.ways.chips == 1 and "fewest" not in self.further
         yield Fact("chips", self.chips, "", "less", is_usual=is_usual)

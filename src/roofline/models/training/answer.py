@@ -356,7 +356,7 @@ class Training(Measurable, Comparable):
         if self.expectation is not None:
             yield from expected_facts("a step, expected", self.expectation.value, self.expectation)
         if self.measured is not None:
-            yield Fact("a step, measured", self.measured, "s", "less")
+            yield Fact("a step, measured", self.measured, "s", "less", column="measured")
         binds = self.bound.bound_by
         yield Fact("bound by", self.bound.kind and f"{self.bound.kind} ({binds})", data=binds, kind="binds")
         yield Fact("MFU at most", self.most_mfu, "share", "more", timed=True)
