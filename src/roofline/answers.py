@@ -536,24 +536,28 @@ OF_FORM = {"op_by_op": ", op by op", "upper": ", at worst", "estimate": ", estim
 #: The same of costs, which have the name alone at the floor.
 COST_OF_FORM = {"lower": "", "expected": AS_EXPECTED, **OF_FORM}
 
-#: The names of columns as data, those of an answer's own attributes, by the words of a reader; a fact may say its own.
-NAMES_AS_DATA = {
-    "FLOPs": "flops", "FLOP/B": "intensity", "at best": "lower", "at worst": "upper", "op by op": "op_by_op",
-    "kernel by kernel": "op_by_op", "bound by": "bound_by", "ridge": "critical_intensity", "memory needed": "memory",
-    "memory there": "capacity", "a step at best": "lower", "a step op by op": "op_by_op", "a step at worst": "upper",
-    "MFU at most": "most_mfu", "tokens a day": "tokens_per_day",
-    "a token at best": "time_per_token", "TPOT": "time_per_token", "first tokens at best": "time_to_first_token",
-    "decode bound by": "decode_bound_by", "prefill bound by": "prefill_bound_by", "tokens/s": "tokens_per_second",
-    "tokens/s at best": "tokens_per_second", "each user": "tokens_per_second_per_user",
-    "expected tokens/s": "expected_tokens_per_second", "tokens/s, expected": "expected_tokens_per_second",
-    "expected each user": "expected_tokens_per_second_per_user",
-    "each chip": "tokens_per_second_per_chip", "tokens/s a chip": "tokens_per_second_per_chip",
-    "an hour": "cost_per_hour", "all overlaps": "lower", "none does": "upper", "needs": "memory", "each link": "sent",
-    "bytes take": "wire_time", "hops take": "hop_time", "how": "says", "bytes moved": "bytes",
-    "KV per token": "kv_per_token", "peak of": "peak_of",
-    "main memory": "main_memory", "all links of a chip": "links",
-    "network of a chip": "network", "a hop takes": "hop_latency", "days, expected": "days", "cost, expected": "cost",
+#: What a reader sees in place of a column's name; files and data keep the name.
+READ_AS = {
+    "lower": "at best", "op_by_op": "op by op", "upper": "at worst", "bound_by": "bound by", "time_per_token": "TPOT",
+    "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "each user",
+    "tokens_per_second_per_chip": "each chip", "cost_per_million": "$ a million", "within": "in time",
 }  # fmt: skip
+
+#: The other way round, with heads that are not those of a table of sizes; a fact or a column may say its own name.
+_NAMES_AS_DATA = {head: name for name, head in READ_AS.items()} | {
+    "FLOPs": "flops", "FLOP/B": "intensity", "kernel by kernel": "op_by_op", "ridge": "critical_intensity",
+    "an hour": "cost_per_hour", "all overlaps": "lower", "none does": "upper", "needs": "memory", "each link": "sent",
+    "bytes take": "wire_time", "hops take": "hop_time", "bytes moved": "bytes", "KV per token": "kv_per_token",
+}  # fmt: skip
+
+
+def name_as_data(said: str) -> str:
+    """What data call what a reader sees under a name: an answer's own attribute where it is one.
+
+    >>> name_as_data("at best"), name_as_data("matrix bf16")
+    ('lower', 'matrix bf16')
+    """
+    return _NAMES_AS_DATA.get(said, said)
 
 
 def chosen_table(name: str | None, names: Collection[str]) -> str:
@@ -585,8 +589,7 @@ def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str
     names: list[str] = []
     for at, column in enumerate(table.columns):
         spelt = column.name.replace("-\n", "").replace("\n", " ")
-        name = column.meaning or spelt or ("name" if at == 0 else f"column {at + 1}")
-        name = NAMES_AS_DATA.get(name, name)
+        name = name_as_data(column.meaning or spelt or ("name" if at == 0 else f"column {at + 1}"))
         names.append(name if name not in names else f"{name} {at + 1}")
     width, cells = range(len(names)), [[*row.cells, *[None] * (len(names) - len(row.cells))] for row in table.rows]
     figured = {at for row in cells for at in width if isinstance(row[at], _FIGURES)}

@@ -676,7 +676,7 @@ class Bound(Measurable, Comparable):
         binds = self.kind and f"{self.kind} ({self.bound_by})"
         yield Fact("bound by", binds, data=self.bound_by, kind="binds")
         if not self.is_rate_only:
-            yield Fact("bytes moved", self.total_bytes, "B", "less")
+            yield Fact("bytes moved", self.total_bytes, "B", "less", column="bytes")
         yield Fact("intensity", self.intensity, "FLOP/B")
         yield Fact("ridge", self.critical_intensity, "FLOP/B")
         yield from self.rates_used()
@@ -716,8 +716,9 @@ class Bound(Measurable, Comparable):
             elif use.quantity == "wire":
                 inner = use.network == next(iter(links), use.network)
                 every = use.rate.value * links.get(use.network, 1)
-                yield Fact("all links of a chip" if inner else "network of a chip", every, "B/s", "more")
-                yield Fact("a hop takes", max(hops, default=None), "s", "less")
+                named, column = ("all links of a chip", "links") if inner else ("network of a chip", "network")
+                yield Fact(named, every, "B/s", "more", column=column)
+                yield Fact("a hop takes", max(hops, default=None), "s", "less", column="hop_latency")
 
     def needed(self) -> Footprint | None:
         return self.footprint

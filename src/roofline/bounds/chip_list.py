@@ -436,7 +436,7 @@ class ChipList(Answer, list[Machine]):
             used = rate(machine, Key("flops", "matrix", self.dtype))
             cells = ("" if row[name] is None else Amount(row[name], unit) for name, unit in _UNITS.items())
             rows.append(Row((machine.key, machine.name, machine.vendor, *cells, used.dtype if used else "")))
-        columns = (*map(Column, ("chip", "name", "maker")), *figures(*_UNITS), Column("peak of"))
+        columns = (*map(Column, ("chip", "name", "maker")), *figures(*_UNITS), Column("peak of", meaning="peak_of"))
         yield Table(columns, rows, "chips")
 
     def to_dict(self) -> dict[str, Any]:

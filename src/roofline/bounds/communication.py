@@ -625,7 +625,7 @@ def _figures(found: Communication, *, as_data: bool = False) -> Table:
         more = (Amount(row.time, "s"), Amount(found.nbytes, "B"), half) if as_data else ()
         rows.append(Row((row.algorithm, *amounts, hop_time, *more, says), _tone(row, found)))
     names += ("time", "bytes", "latency_bound_below") if as_data else ()
-    columns = (Column("algorithm", wrap="words"), *figures(*names), Column(wrap="anywhere", meaning="how"))
+    columns = (Column("algorithm", wrap="words"), *figures(*names), Column(wrap="anywhere", meaning="says"))
     return Table(columns, rows, _ALGORITHMS)
 
 

@@ -50,7 +50,6 @@ from typing import Any
 from roofline.answers import (
     AS_EXPECTED,
     COST_OF_FORM,
-    NAMES_AS_DATA,
     OPERATIONS,
     TIMES,
     Answer,
@@ -59,6 +58,7 @@ from roofline.answers import (
     Fact,
     Obstacle,
     attributes,
+    name_as_data,
     numbered,
     plain_data,
     plain_table,
@@ -867,11 +867,13 @@ class SideBySide(Answer):
             cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]
         if self.incomplete:
             cells["incomplete"] = ["; ".join(gaps) for gaps in self._gaps]
-        own = {name: self._said_of(name).column for name in self.facts}
-        named = {name: own.get(name) or NAMES_AS_DATA.get(name) for name in cells}
-        plain = {name: word or re.sub(r"\W+", "_", name).strip("_") for name, word in named.items()}
+        plain = {name: re.sub(r"\W+", "_", self.column_of(name)).strip("_") for name in cells}
         columns = [Column("on"), *(Column(name, meaning=word) for name, word in plain.items())]
         return Table(columns, list(map(Row, zip(self.machines, *cells.values(), strict=True))), "facts")
+
+    def column_of(self, name: str) -> str:
+        """What data call a fact."""
+        return (self._said_of(name).column if name in self.facts else "") or name_as_data(name)
 
     def works_as_data(self) -> dict[str, list[Any]]:
         """What each answer is about, where it is not the same line of all: its model."""
@@ -1714,16 +1716,19 @@ class SideBySideByWork(SideBySide):
         order = [at for work in self.parts for at in _positions(self.works, work)]
         rows = [Row((self.works[at], self.places[at], *(each[at] for each in own.values()))) for at in order]
         heads = (Column(self.kind), Column("on"))
-        yield Table((*heads, *(Column(name, "right", "words") for name in own)), rows, FACTS)
+        yield Table((*heads, *map(self._column, own)), rows, FACTS)
         if of_place:
             there = dict.fromkeys(self.places)
             rows = [Row((place, *(self._there(place, each) for each in of_place.values()))) for place in there]
             yield from (BLANK, Sentences([f"the same whatever the {self.kind}"], "quiet"))
-            yield Table((Column("on"), *(Column(name, "right", "words") for name in of_place)), rows, MACHINES)
+            yield Table((Column("on"), *map(self._column, of_place)), rows, MACHINES)
             yield BLANK
         if alike:
             said = ", ".join(f"{name} {each[0]}" for name, each in alike.items())
             yield Sentences([f"the same of all: {said}"], "quiet")
+
+    def _column(self, name: str) -> Column:
+        return Column(name, "right", "words", meaning=self.column_of(name))
 
     def _is_of_place(self, name: str, cells: Sequence[Cell]) -> bool:
         """Whether a fact is the same for all works on a machine, and several run there.

@@ -110,12 +110,12 @@ class Footprint:
     @property
     def needs(self) -> Fact:
         """The bytes needed, for a comparison."""
-        return Fact("memory needed", self.total, "B", "less")
+        return Fact("memory needed", self.total, "B", "less", column="memory")
 
     @property
     def has(self) -> Fact:
         """The bytes there are, for a comparison."""
-        return Fact("memory there", self.capacity, "B", "more")
+        return Fact("memory there", self.capacity, "B", "more", column="capacity")
 
     def misfit(self, instead: str = "") -> list[Section]:
         """The first line of an answer whose data do not fit, with what would; nothing where one configuration does.

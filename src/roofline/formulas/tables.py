@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from roofline.answers import Answer, chosen_table, with_units
+from roofline.answers import READ_AS, Answer, chosen_table, with_units
 from roofline.errors import InputError, check_one_of, load_extra, quoted, suggest
 from roofline.files import PICTURES, check_place, replaced, write_text
 from roofline.lazy import np
@@ -34,13 +34,6 @@ from roofline.sections import (
 )
 from roofline.sizes import BLOCK, Codes, check_listed
 from roofline.statements import LEAST, MOST, by_what_is_timed, kind_of
-
-#: What a reader sees in place of a column's name; files and data keep the name.
-READ_AS = {
-    "lower": "at best", "op_by_op": "op by op", "upper": "at worst", "bound_by": "bound by", "time_per_token": "TPOT",
-    "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "each user",
-    "tokens_per_second_per_chip": "each chip", "cost_per_million": "$ a million", "within": "in time",
-}  # fmt: skip
 
 
 def asked_by_name(columns: Iterable[str], others: Mapping[str, str]) -> Mapping[str, str]:

@@ -57,6 +57,9 @@ MOST_CONTEXTS = 4
 #: Phases that may be asked for alone.
 _ASKED_ALONE = ("prefill", "decode")
 
+#: The time of a phase as data.
+_TIMES = {"prefill": "time_to_first_token", "decode": "time_per_token"}
+
 _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
 
@@ -378,20 +381,21 @@ class Serving(Comparable):
             yield Fact(f"their tokens/s{at}", rate, "token/s", "more", column=called, timed=True)
         for name, phase in self.phases.items():
             each = "a token" if name == "decode" else "first tokens"
-            yield Fact(f"{each} at best", phase.lower, "s", "less", timed=True, time_of=each, kind="floor")
+            time, column = phase.lower, _TIMES[name]
+            yield Fact(f"{each} at best", time, "s", "less", column=column, timed=True, time_of=each, kind="floor")
             of = "prefill_" * (name == "prefill")
             yield from expected_facts(f"{name}, expected", phase.estimate, phase.expectation, of)
             if phase.measured is not None:
                 yield Fact(f"{name}, measured", phase.measured, "s", "less", column=f"{of}measured")
             binds = phase.kind and f"{phase.kind} ({phase.bound_by})"
-            yield Fact(f"{name} bound by", binds, data=phase.bound_by, kind="binds")
+            yield Fact(f"{name} bound by", binds, data=phase.bound_by, column=f"{name}_bound_by", kind="binds")
         if self.decode is not None:
-            rate = self.tokens_per_second
-            yield Fact("tokens/s at best", rate, "token/s", "more", timed=True)
+            rate, expected, word = self.tokens_per_second, self.expected_tokens_per_second, "tokens_per_second"
+            yield Fact("tokens/s at best", rate, "token/s", "more", column=word, timed=True)
             each_chip = None if rate is None else rate / self.chips
-            yield Fact("tokens/s a chip", each_chip, "token/s", "more", timed=True)
-            if self.expected_tokens_per_second is not None:
-                yield Fact("tokens/s, expected", self.expected_tokens_per_second, "token/s", "more", timed=True)
+            yield Fact("tokens/s a chip", each_chip, "token/s", "more", column=f"{word}_per_chip", timed=True)
+            if expected is not None:
+                yield Fact("tokens/s, expected", expected, "token/s", "more", column=f"expected_{word}", timed=True)
         for name, cost in self.further.get("cost", {}).items():
             yield from cost.facts(name)
         laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
@@ -882,25 +886,28 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
 def _configurations(found: Serving, *, as_data: bool = False) -> sections.Table:
     """One row a configuration where sizes are arrays; ``as_data`` with the ends of the interval that is expected."""
     columns = [SizeColumn(key, value, "size") for key, value in found.varying.items()]
-    times = {"prefill": "time_to_first_token", "decode": "time_per_token"}
     for name, phase in found.phases.items():
         ends = {"low": "low", "high": "high"} if as_data else {}
         times_expected = {} if phase.expectation is None else {"expected": "value", **ends}
         columns += [
-            SizeColumn(f"{name} at best", phase.lower, "s", times[name]),
+            SizeColumn(f"{name} at best", phase.lower, "s", _TIMES[name]),
             *(
                 SizeColumn(head, getattr(phase.expectation, at), "s", "prefill_" * (name == "prefill") + head)
                 for head, at in times_expected.items()
             ),
-            SizeColumn("bound by", phase.bound_by, meaning=f"{name} bound by"),
+            SizeColumn("bound by", phase.bound_by, meaning=f"{name}_bound_by"),
         ]
     if found.decode is not None:
-        made = {"tokens/s": found.tokens_per_second, "each user": 1 / found.decode.lower}
+        words = {"tokens/s": "tokens_per_second", "each user": "tokens_per_second_per_user"}
+        rates = {"": (found.tokens_per_second, 1 / found.decode.lower)}
         if found.is_expected:
-            rates = (found.expected_tokens_per_second, 1 / found.decode.expectation.value)
-            expected = {f"expected {name}": rate for name, rate in zip(made, rates, strict=True)}
-            made = {**made, **expected} if as_data else expected
-        columns += [SizeColumn(name, rate, "token/s") for name, rate in made.items()]
+            expected = {"expected": (found.expected_tokens_per_second, 1 / found.decode.expectation.value)}
+            rates = {**rates, **expected} if as_data else expected
+        columns += [
+            SizeColumn(f"{of} {name}".strip(), rate, "token/s", f"{of}_{word}".strip("_"))
+            for of, both in rates.items()
+            for (name, word), rate in zip(words.items(), both, strict=True)
+        ]
     costs = {name: cost.each for name, cost in found.further.get("cost", {}).items() if cost.each is not None}
     fits = found.memory.fits
     for name, cost in costs.items():

@@ -348,25 +348,25 @@ class Training(Measurable, Comparable):
 
     def facts(self) -> Iterator[Fact]:
         """The step, what binds it, MFU, the token budget, the rates that were used, memory, for a comparison."""
-        yield Fact("a step at best", self.lower, "s", "less", timed=True, kind="floor")
+        yield Fact("a step at best", self.lower, "s", "less", column="lower", timed=True, kind="floor")
         yield self.memory.needs._replace(better="")  # it follows from the microbatches, which are as many as fit
         yield self.memory.has
-        yield Fact("a step op by op", self.op_by_op, "s", "less", timed=True, form="op_by_op")
-        yield Fact("a step at worst", self.upper, "s", "less", timed=True, form="upper")
+        yield Fact("a step op by op", self.op_by_op, "s", "less", column="op_by_op", timed=True, form="op_by_op")
+        yield Fact("a step at worst", self.upper, "s", "less", column="upper", timed=True, form="upper")
         if self.expectation is not None:
             yield from expected_facts("a step, expected", self.expectation.value, self.expectation)
         if self.measured is not None:
             yield Fact("a step, measured", self.measured, "s", "less", column="measured")
         binds = self.bound.bound_by
         yield Fact("bound by", self.bound.kind and f"{self.bound.kind} ({binds})", data=binds, kind="binds")
-        yield Fact("MFU at most", self.most_mfu, "share", "more", timed=True)
-        yield Fact("tokens a day", self.tokens_per_day, "token", "more", timed=True)
+        yield Fact("MFU at most", self.most_mfu, "share", "more", column="most_mfu", timed=True)
+        yield Fact("tokens a day", self.tokens_per_day, "token", "more", column="tokens_per_day", timed=True)
         if self.tokens is not None:
             end = AS_EXPECTED * self.is_budget_expected
-            yield Fact(f"days{end}", self.days, "", "less", timed=True)
+            yield Fact(f"days{end}", self.days, "", "less", column="days", timed=True)
             none = self.obstacle if self.price is not None and self.cost is None else None
-            cost = Fact(f"cost{end}", self.cost, "USD", "less", timed=True)
-            yield cost if none is None else Fact(cost.name, f"none: {none.said}", better="less")
+            cost = Fact(f"cost{end}", self.cost, "USD", "less", column="cost", timed=True)
+            yield cost if none is None else cost._replace(value=f"none: {none.said}", unit="", timed=False)
         yield from self.bound.rates_used()
         yield Fact("microbatches", self.microbatches)
 
@@ -578,14 +578,14 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     parted, end = int((_of_each(found, found.sequences) < 1).sum()), AS_EXPECTED * found.is_budget_expected
     columns = [
         *(SizeColumn(name, size, "size") for name, size in varying.items()),
-        SizeColumn("a step at best", found.lower, "s"),
+        SizeColumn("a step at best", found.lower, "s", "lower"),
         *([] if found.expectation is None else [SizeColumn("expected", found.expectation.value, "s")]),
         *([SizeColumn("waiting", found.bubble, "share", "bubble")] if found.layout.pipeline > 1 else []),
         SizeColumn("bound by", found.bound.bound_by),
-        SizeColumn("MFU at most", found.most_mfu, "share"),
-        SizeColumn("tokens a day", found.tokens_per_day, "token"),
-        *([] if found.days is None else [SizeColumn(f"days{end}", found.days)]),
-        *([] if found.cost is None else [SizeColumn(f"cost{end}", found.cost, "USD")]),
+        SizeColumn("MFU at most", found.most_mfu, "share", "most_mfu"),
+        SizeColumn("tokens a day", found.tokens_per_day, "token", "tokens_per_day"),
+        *([] if found.days is None else [SizeColumn(f"days{end}", found.days, "", "days")]),
+        *([] if found.cost is None else [SizeColumn(f"cost{end}", found.cost, "USD", "cost")]),
         SizeColumn("memory", found.memory.total, "B"),
         *([] if needed.fits is None else [SizeColumn("fits", needed.fits)]),
         *([SizeColumn("runs", _of_each(found, found.sequences >= 1))] if parted else []),
