@@ -351,10 +351,6 @@ def _top(value: str, known: Sequence[str], usual: Sequence[str]) -> Top:
     return Top(rows, _column(name.strip() or _first(usual, f"top={rows}"), known))
 
 
-def _histogram(value: str, known: Sequence[str], usual: Sequence[str]) -> Histogram:
-    return Histogram(_column(value or _first(usual, "histogram"), known, names=True))
-
-
 def _first(usual: Sequence[str], kept: str) -> str:
     """The column that is usually kept, which rows of a question's own columns may not have."""
     if not usual:
@@ -368,4 +364,7 @@ def _first(usual: Sequence[str], kept: str) -> str:
 #: Reads what stands after ``=``, given the columns that are known and those of a usual front.
 Reader = Callable[[str, Sequence[str], Sequence[str]], RowReduction]
 
-_READERS: dict[str, Reader] = {"front": _front, "top": _top, "histogram": _histogram}
+_READERS: dict[str, Reader] = {
+    "front": _front, "top": _top,
+    "histogram": lambda value, known, usual: Histogram(_column(value or _first(usual, "histogram"), known, names=True)),
+}  # fmt: skip

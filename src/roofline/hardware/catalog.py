@@ -66,7 +66,6 @@ from roofline.hardware.schema import (
     build_chip,
     build_system,
     check_file,
-    is_text_list,
     names_of,
     template,
 )
@@ -377,19 +376,14 @@ class CatalogLayer(NamedTuple):
     family: str
     systems: Mapping[str, dict[str, Any]]
 
-    def names(self) -> Iterator[tuple[str, str]]:
-        """Every name of every chip as names are compared, with the chip's key."""
-        for key, raw in self.chips.items():
-            aliases = raw.get("aliases", [])
-            yield from ((normalise(name), key) for name in (key, *(aliases if is_text_list(aliases) else [])))
+    def names(self, systems: bool = False) -> Iterator[tuple[str, str]]:
+        """Every name of every chip, or system, as names are compared, with its key."""
+        tables = self.systems if systems else self.chips
+        return ((normalise(name), key) for key, raw in tables.items() for name in names_of(key, raw))
 
-    def key(self, squashed: str) -> str | None:
-        """Return the key of the chip with this name, or None."""
-        return next((key for name, key in self.names() if name == squashed), None)
-
-    def system(self, squashed: str) -> str | None:
-        """Return the key of the system with this name, or None."""
-        return next((k for k, raw in self.systems.items() if squashed in map(normalise, names_of(k, raw))), None)
+    def key(self, squashed: str, systems: bool = False) -> str | None:
+        """Return the key of the chip, or the system, with this name, or None."""
+        return next((key for name, key in self.names(systems) if name == squashed), None)
 
 
 def _own_key(squashed: str, layers: Sequence[CatalogLayer]) -> str | None:
@@ -412,11 +406,10 @@ def read_layer(path: str, part: Callable[[str], str] = str) -> CatalogLayer:
             place.fail(f"{quoted(key)} is no name of a chip", "letters, digits and dashes, as in my-chip")
         if (other := taken.setdefault(name, key)) != key:
             place.fail(f"{other} and {key} have one name", "case and dashes make no other name; keep one")
-    for key, raw in layer.systems.items():
-        for name in names_of(key, raw):
-            if (other := taken.setdefault(normalise(name), key)) != key or key in layer.chips:
-                kind = "chip" if other in layer.chips else "system"
-                place.fail(f"the {kind} {other} and the system {key} have one name", "give the system another")
+    for name, key in layer.names(systems=True):
+        if (other := taken.setdefault(name, key)) != key or key in layer.chips:
+            kind = "chip" if other in layer.chips else "system"
+            place.fail(f"the {kind} {other} and the system {key} have one name", "give the system another")
     return layer
 
 
@@ -496,7 +489,7 @@ def find_machine(name: str, layers: Sequence[CatalogLayer] = ()) -> Machine:
     """
     squashed = normalise(name)
     for position in range(len(layers) - 1, -1, -1):
-        key, system = layers[position].key(squashed), layers[position].system(squashed)
+        key, system = (layers[position].key(squashed, systems) for systems in (False, True))
         if key is not None:
             machine = _from_layers(key, layers, ())
             whose = f"{key} is as {_from_home(layers[position].place.file)} describes it, "

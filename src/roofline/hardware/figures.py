@@ -313,7 +313,7 @@ def labels(machine: Machine) -> dict[str, float]:
     """
     found = {}
     for path, taken in _taken(machine).items():
-        values = [each.value for each in _credible(machine, path, taken)]
+        values = [each.value for each in _credible(machine, path, taken.source)]
         nearest = min(values, key=lambda value: abs(value / taken.value - 1), default=taken.value)
         is_rounded = _AGREES[""] < abs(nearest / taken.value - 1) <= _near(path)
         if is_rounded and _verdict(machine, path, taken) == "confirmed":
@@ -333,8 +333,7 @@ def said_elsewhere(machine: Machine, taken: Figure) -> tuple[float, ...]:
     path = next((path for path, figure in _taken(machine).items() if figure is taken), None)
     if path is None or path in machine.given:
         return ()
-    others = (each.figure for each in machine.alternates if each.of == path and not each.rejected)
-    values = {figure.value for figure in others if figure.basis != "measured"}
+    values = {figure.value for figure in _credible(machine, path)}
     return tuple(sorted((value for value in values if abs(value / taken.value - 1) > _AGREES[""]), reverse=True))
 
 
@@ -348,14 +347,14 @@ def _near(path: str) -> float:
     return _AGREES.get(path.rpartition(".")[2], _AGREES[""])
 
 
-def _credible(machine: Machine, path: str, taken: Figure) -> list[Figure]:
-    """What other sources than its own say of a figure, measurements and what is marked as wrong left out."""
+def _credible(machine: Machine, path: str, but: str | None = None) -> list[Figure]:
+    """What sources, ``but`` one, say of a figure, measurements and what is marked as wrong left out."""
     others = [each.figure for each in machine.alternates if each.of == path and not each.rejected]
-    return [figure for figure in others if figure.basis != "measured" and figure.source != taken.source]
+    return [figure for figure in others if figure.basis != "measured" and figure.source != but]
 
 
 def _verdict(machine: Machine, path: str, taken: Figure) -> str:
-    said = _credible(machine, path, taken)
+    said = _credible(machine, path, taken.source)
     if _clock_makes(machine, path) or any(abs(figure.value / taken.value - 1) <= _near(path) for figure in said):
         return "confirmed"
     if said:

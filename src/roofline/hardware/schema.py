@@ -617,7 +617,7 @@ def build_system(key: str, raw: Mapping[str, Any], place: FieldPath, chip_named:
 
 
 def names_of(key: str, raw: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names a system may be asked for by."""
+    """Names a chip or a system may be asked for by."""
     aliases = raw.get("aliases", [])
     return (key, *(aliases if is_text_list(aliases) else ()))
 

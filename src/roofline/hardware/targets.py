@@ -249,7 +249,7 @@ def _chip_in(layer: catalog.CatalogLayer, name: str | None) -> str:
     keys: Sequence[str] = [*layer.chips, *layer.systems]
     file = layer.place.file
     if name:
-        found = layer.key(catalog.normalise(name)) or layer.system(catalog.normalise(name))
+        found = layer.key(catalog.normalise(name)) or layer.key(catalog.normalise(name), systems=True)
         if found is None:
             raise HardwareError(f"{file} holds no chip {name!r}", hint=suggest(name, keys, what="its chips"))
         return found
