@@ -29,6 +29,7 @@ from roofline.counts import DECIMAL as _DECIMAL
 from roofline.counts import count as count
 from roofline.counts import plain, powers
 from roofline.errors import QuantityError, quoted
+from roofline.signatures import spelled
 from roofline.sizes import is_array, is_symbol, plain_number
 
 #: A number, or text that reads as one: ``40%``, ``8k``, ``$2.50/h``.
@@ -127,6 +128,21 @@ def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     else:
         value = _as_float(text, unit)
     return _checked(value, text, unit, zero)
+
+
+def seconds_of(name: str, value: Any, *, zero: bool = False) -> float:
+    """A time that an option gives; an error says which option.
+
+    >>> seconds_of("tpot", "30ms")
+    0.03
+    >>> seconds_of("tpot", "30 GB")
+    Traceback (most recent call last):
+    roofline.errors.QuantityError: tpot: '30 GB' is a capacity in bytes; expected a time, such as '5 us'
+    """
+    try:
+        return parse(value, "s", zero=zero)
+    except QuantityError as error:
+        raise error.worded(f"{spelled(name).rstrip('=')}: ") from None
 
 
 def figure(value: Any, unit: str) -> Any:

@@ -24,7 +24,7 @@ from roofline.frozen import NamedTuple, dataclass, field, fields
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.meanings import MEANINGS
-from roofline.quantity import Figure, format_percent, format_quantity, parse
+from roofline.quantity import Figure, format_percent, format_quantity, seconds_of
 from roofline.signatures import spelled
 from roofline.sizes import UNEVEN, Size, check, plain_number
 from roofline.statements import Assumption
@@ -158,7 +158,7 @@ class Conventions:
     )
     overhead: Figure | None = _convention(
         None, "Estimate with this time for every operation started (5us).", "estimate", metavar="TIME",
-        check=partial(parse, unit="s", zero=True),
+        check=partial(seconds_of, "overhead", zero=True),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

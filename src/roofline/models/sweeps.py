@@ -67,7 +67,7 @@ from roofline.models.training.question import microbatches_that_fit, parts_that_
 from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
-from roofline.quantity import format_count, format_number, format_quantity, in_a_row, parse
+from roofline.quantity import format_count, format_number, format_quantity, in_a_row, seconds_of
 from roofline.sections import BLANK, Headline, Row, Section, Sentences, Table
 from roofline.signatures import call, listed_names, optional, spelled, takes
 from roofline.sizes import Codes, array_of, check, is_symbol, symbol
@@ -527,8 +527,8 @@ def _time_limit(phase: str, given: Mapping[str, Any]) -> float | None:
         if value is not None and LIMITS.get(phase) != name:
             own = next(each for each, limit in LIMITS.items() if limit == name)
             raise InputError(f"{spelled(name)} is a limit of {own}, and this is {phase}", hint="leave it out")
-    found = next((value for value in given.values() if value is not None), None)
-    return None if found is None else float(parse(found, "s"))
+    found = next(((name, value) for name, value in given.items() if value is not None), None)
+    return None if found is None else seconds_of(*found)
 
 
 def _check_of_time(names: Sequence[str], phase: str, price: Any, limit: float | None) -> None:

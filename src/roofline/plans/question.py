@@ -21,7 +21,17 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_count
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS, Speculating
-from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent, in_a_row, kind_of, parse
+from roofline.quantity import (
+    LEAST,
+    MOST,
+    format_amount,
+    format_number,
+    format_percent,
+    in_a_row,
+    kind_of,
+    parse,
+    seconds_of,
+)
 from roofline.sizes import check
 
 #: Seconds of the units a rate may be given in.
@@ -149,7 +159,7 @@ class Limits:
         for name, given in times.items():
             if given is None:
                 continue
-            found[name] = parse(given, "s")
+            found[name] = seconds_of("e2e" if name == "end_to_end" else LIMIT_NAMES[name].lower(), given)
             if found[name] >= _DOUBTFUL[name] and kind_of(str(given)) is None:
                 plain = format_number(found[name])
                 hint = f"write {plain}ms, or {plain}s if seconds are meant"
