@@ -123,7 +123,7 @@ MEANINGS = {
     "intensity": "Raw work: an arithmetic intensity.",
     "unfused": "Attention writes its scores and probabilities to memory.",
     "checkpoint": "What training keeps: none, selective, matmuls, full.",
-    "optimizer": "Optimizer: adam (adamw), lion, momentum, sgd.",
+    "optimizer": "Optimizer: adam (adamw), adafactor, lion, momentum, muon, sgd.",
     "estimate": "Say what to expect too, by constants of a library's kernels.",
     "measured": "What it takes in reality (60us; of a model one step; of comm its busbw too): how far off the floor.",
     "library": "Whose kernels: vllm, trtllm, sglang.",

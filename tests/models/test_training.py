@@ -428,6 +428,7 @@ MESSAGES = [
         "no checkpointing policy 'ful'; did",
     ),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--optimizer", "adm"], "no optimizer 'adm'; did you mean"),
+    (["7e9", "--memory", "--optimizer", "muon"], "--optimizer muon is of whole matrices, whose sizes are not known"),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--zero", "4"], "no ZeRO stage 4; 0 shares nothing"),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--mfu", "40"], "mfu 40.0 is not a fraction; 0.4 is 40%"),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--policy", "tild"], "unknown byte policy 'tild'"),
@@ -525,6 +526,33 @@ def test_an_optimizer_reads_the_gradients_that_a_floor_does_not_move_again(maste
     assert moved == {
         policy: found.model.parameters * size for policy, size in zip(moved, (each, each, floor), strict=True)
     }
+
+
+@pytest.mark.parametrize(("name", "ways"), [("llama", {"fsdp": 4}), ("mixtral", {"expert": 2})])
+def test_matrices_are_made_orthogonal_once_by_all_chips_that_share_states(name: str, ways: dict[str, int]) -> None:
+    """FLOPs by the shape of each matrix; one moment of it, two of the rest, of adafactor a row and a column."""
+    model, flops, inside, rows = load(TINY[name], name=name), 0, 0, 0
+    for held in model.layer_weights():
+        if held.weight.kind in ("linear", "expert"):
+            *several, m, n = held.weight.shape
+            many = len(held.layers) * int(np.prod(several))
+            flops += many * (3 * min(m, n) ** 2 * max(m, n) + 17 * min(m, n) ** 3)
+            inside, rows = inside + many * m * n, rows + many * (m + n)
+
+    def update(optimizer: str, chips: int, **more: int) -> tuple[Any, float]:
+        asked = {"on": f"h100:{chips}", "batch_tokens": 1024, "sequence": 32, "optimizer": optimizer, **more}
+        found = train(model, master="none", **asked)
+        return found, matrix(each.op for each in found.bound.ops if each.op.where == "optimizer") * chips
+
+    alone, whole = update("muon", 1)
+    assert whole == flops
+    assert alone.memory.parts["optimizer"] == 4 * (2 * model.parameters - inside)
+    assert update("muon", 4, tensor=2)[1] == pytest.approx(flops)
+    assert update("muon", 4, **ways)[1] == pytest.approx(flops)
+    assert update("muon", 4, fsdp=4, zero=0)[1] == 4 * flops
+    tables = (1 if model.tied else 2) * (model.vocabulary + model.width)
+    vectors = model.parameters - inside - tables // (model.vocabulary + model.width) * model.vocabulary * model.width
+    assert update("adafactor", 1)[0].memory.parts["optimizer"] == pytest.approx(4 * (rows + tables + vectors), rel=0.01)
 
 
 def test_a_table_takes_several_numbers_of_microbatches(capsys: pytest.CaptureFixture[str]) -> None:

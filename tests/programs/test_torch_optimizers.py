@@ -10,10 +10,15 @@ from torch import nn  # noqa: E402
 
 from roofline.errors import InputError  # noqa: E402
 from roofline.models.training.stage import OPTIMIZERS as STEPS  # noqa: E402
+from roofline.models.training.stage import Matrices, Parameters, orthogonal_flops  # noqa: E402
 from roofline.programs import trace  # noqa: E402
 
 SIZE = 100 * 100
 MOMENTS = {"SGD": 1, "Adam": 2, "AdamW": 2, "Adagrad": 1}
+
+
+def _on(place, step):
+    return sum(op.work.total("flops", place) * op.repeat for op in step.ops)
 
 
 def _step(name, **options):
@@ -65,12 +70,21 @@ def test_adafactor_keeps_a_row_and_a_column_of_each_matrix():
     step = trace(nn.Linear(100, 200, bias=False), "fp32[1, 100]", optimizer="adafactor").only(phase="optimizer")
     assert step.complete
     assert step.bytes("minimal") == 4 * (3 * 100 * 200 + 2 * (100 + 200 + 1))
+    kept, flops = STEPS["adafactor"].of(Parameters(100 * 200, (Matrices(200, 100, 1),)))
+    assert (kept, flops) == (100 + 200, pytest.approx(_on("vector", step), rel=0.01))
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
 def test_an_optimizer_that_refuses_the_parameters_is_one_error():
+    """A matrix it takes: five steps as they are written, 20m²n + 10m³ FLOPs; the floor has no more."""
     with pytest.raises(InputError, match="the optimizer refuses these parameters: ValueError: Muon only supports 2D"):
         trace(nn.Linear(8, 8), "fp32[1, 8]", optimizer="muon")
+    layer = nn.Linear(100, 200, bias=False)
+    step = trace(layer, "fp32[1, 100]", optimizer="muon").only(phase="optimizer")
+    assert _on("matrix", step) == 20 * 100**2 * 200 + 10 * 100**3 >= orthogonal_flops(200, 100)
+    kept, flops = STEPS["muon"].of(Parameters(100 * 200, (Matrices(200, 100, 1),)))
+    assert kept == 100 * 200
+    assert flops <= _on("vector", step)
 
 
 def test_gradients_of_a_scaled_loss_are_unscaled_and_taken_to_be_finite():

@@ -458,7 +458,7 @@ def _power(context: click.Context, parameter: click.Parameter, value: str | None
     option("zero"),
     option("checkpoint", default="selective"),
     *options("lora saved-activations unfused"),
-    option("optimizer", default="adam", values="adam adamw lion momentum sgd"),
+    option("optimizer", default="adam", values="adam adamw adafactor lion momentum muon sgd"),
     *options("weights gradients moments master tokens mfu measured days chip-hours price"),
     option("power", callback=_power),
     *BYTES["minimal"],

@@ -25,7 +25,7 @@ from roofline.models.parallelism.layout import Parallelism, name_axes
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.models.serving.bound import largest_stage
-from roofline.models.training.stage import SHARED_FROM, Stage
+from roofline.models.training.stage import SHARED_FROM, Stage, optimizer_named
 from roofline.quantity import agree, format_amount, format_count, format_number, format_percent, in_a_row
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
@@ -728,7 +728,12 @@ def _flops_in_words(found: Training) -> str:
     alone = found.checkpoint in ("none", "selective") and not found.question.unfused
     how = "attention's scores made again" if alone else "what is recomputed"
     alike = " and what several chips compute alike" * _computes_alike(found)
-    return f"{said}; {format_amount(found.flops, 'FLOP')} with {how}{alike}"
+    return f"{said}; {format_amount(found.flops, 'FLOP')} with {how}{alike}{_of_the_update(found)}"
+
+
+def _of_the_update(found: Training) -> str:
+    rule = optimizer_named(found.question.optimizer).by_matrix
+    return " and the optimizer's products" if rule and rule.is_orthogonal else ""
 
 
 def _computes_alike(found: Training) -> bool:
@@ -754,7 +759,7 @@ def _rate_in_words(found: Training) -> str:
     elif found.stated_estimate is not None:
         how = f"as estimated, {time} a step"
     run_again = found.flops > found.model_flops * 1.0001
-    again = f", {format_percent(found.hfu, 1)} with what is run again" if run_again else ""
+    again = f", {format_percent(found.hfu, 1)} with what is run again{_of_the_update(found)}" if run_again else ""
     other = off_matrix_unit(found.bound)
     of = "" if other is None or other.runs_on is None else f" of the peak of {other.runs_on}"
     rate = float(found.tokens_per_second)

@@ -53,7 +53,7 @@ from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass, matrix_flops
 from roofline.models.serving.layouts import memory_capacity, single_chip
 from roofline.models.training.passes import forward
-from roofline.models.training.stage import Formats, check_trained, kept_bytes
+from roofline.models.training.stage import Formats, Parameters, check_trained, kept_bytes, matrices_of
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
 from roofline.signatures import either, spelled, takes
@@ -490,7 +490,10 @@ def training_memory(
             hint = "say how many tokens, or leave it out"
             raise InputError(f"{spelled(idle)} is of hidden states, and there are no tokens", hint=hint)
     formats = Formats(weights, gradients or "none", moments, master, optimizer)
-    parts = formats.states(count) if lora is None else _of_adapters(described, lora, formats)
+    every = Parameters(count)
+    if described is not None and described.width:
+        every = every._replace(matrices=tuple(matrices_of(described, range(len(described.layers)), True, True)))
+    parts = formats.states(every) if lora is None else _of_adapters(described, lora, formats)
     if tokens and (width is None or layers is None):
         raise InputError("hidden states of tokens need a width and layers", hint="as in width=8192, layers=80")
     kept = kept_bytes(tokens, width or 0, layers or 0, checkpoint=checkpoint) if tokens else 0

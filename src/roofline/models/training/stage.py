@@ -25,7 +25,7 @@ Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 3; "How To Scale Y
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
@@ -61,22 +61,99 @@ from roofline.sizes import Size, ceil_div, exact_div, grouped, is_one, is_zero, 
 from roofline.work import Op, Tensor, Work, with_tensors
 
 
+class Matrices(NamedTuple):
+    """Matrices of one shape: of layers, of their experts, or tables of the vocabulary."""
+
+    rows: Size
+    columns: Size
+    number: Size
+    of_experts: bool = False
+    is_table: bool = False
+
+
+class Parameters(NamedTuple):
+    """Parameters that a chip holds, the matrices among them, and FLOPs of its part of making these orthogonal."""
+
+    count: Size
+    matrices: tuple[Matrices, ...] = ()
+    orthogonal: Size = 0
+
+
+class ByMatrix(NamedTuple):
+    """What an optimizer does with matrices, and with tables where it does the same with these.
+
+    ``kept`` is how many numbers it keeps of one, by rows and columns, ``flops`` are those of each of its elements,
+    ``is_orthogonal`` whether it makes the update orthogonal, and ``says`` how.
+    """
+
+    kept: Callable[[Size, Size], Size]
+    flops: int
+    tables: bool = False
+    is_orthogonal: bool = False
+    says: str = ""
+
+
 class Optimizer(NamedTuple):
-    """How many numbers an optimizer keeps for each parameter, and the FLOPs of updating it."""
+    """How many numbers an optimizer keeps for each parameter, and the FLOPs of updating it; what it does by matrix."""
 
     moments: int
     flops: int
+    by_matrix: ByMatrix | None = None
+
+    def of(self, held: Parameters) -> tuple[Size, Size]:
+        """Numbers kept of parameters, and vector FLOPs of updating them.
+
+        >>> OPTIMIZERS["adafactor"].of(Parameters(4096 * 1024 + 10, (Matrices(4096, 1024, 1),)))
+        (5130, 58720396)
+        """
+        kept, flops, rule = self.moments * held.count, self.flops * held.count, self.by_matrix
+        for each in held.matrices if rule else ():
+            if rule and (rule.tables or not each.is_table):
+                elements = each.rows * each.columns * each.number
+                kept += rule.kept(each.rows, each.columns) * each.number - self.moments * elements
+                flops += (rule.flops - self.flops) * elements
+        return kept, flops
+
+
+def orthogonal_flops(rows: Size, columns: Size) -> Size:
+    """FLOPs of five Newton–Schulz steps X ← aX + (bA + cA²)X, A = XXᵀ, of a matrix of m rows and n ≥ m columns.
+
+    The steps run on the m × m matrix XXᵀ: 3m²n + 17m³ FLOPs, as XXᵀ takes m²n, each of 17 products of m × m matrices
+    m³ (all are symmetric, so one triangle is made), and the product of the result and X 2m²n. The steps as Jordan
+    wrote them take 15m²n + 5m³ with one triangle of A and A², and 20m²n + 10m³ with both.
+
+    Source: Jordan et al., "Muon", kellerjordan.github.io/posts/muon; Zhang et al., "Gram Newton-Schulz",
+    dao-lab.ai/blog/2026/gram-newton-schulz.
+
+    >>> orthogonal_flops(8, 20) == orthogonal_flops(20, 8) == 3 * 8**2 * 20 + 17 * 8**3
+    True
+    """
+    m, n = minimum(rows, columns), maximum(rows, columns)
+    return 3 * m**2 * n + 17 * m**3
 
 
 #: Decayed weights included, which is AdamW: m += (1 − β₁)(g − m), v = β₂v + (1 − β₂)g², p = (1 − λ)p − α·m/(√v + ε).
-#: Adam: Kingma and Ba, arXiv:1412.6980, section 2; Lion: arXiv:2302.06675.
+#: Adam: Kingma and Ba, arXiv:1412.6980, section 2; Lion: arXiv:2302.06675. Adafactor: arXiv:1804.04235, algorithm 4, a
+#: row and a column in place of v: g² + ε and its two sums, v, g/√v, its norm and division, the norm of p, the update.
+#: Muon: arXiv:2502.16982, section 2: b = μb + g, g + μb and its norm, p = (1 − λ)p − α·o; AdamW of all but matrices.
 OPTIMIZERS: Mapping[str, Optimizer] = {
     "adam": Optimizer(2, 13),
     "adamw": Optimizer(2, 13),
+    "adafactor": Optimizer(
+        1, 14, ByMatrix(lambda rows, columns: rows + columns, 14, tables=True, says="a row and a column of each matrix")
+    ),
+    "muon": Optimizer(
+        2, 13,
+        ByMatrix(
+            lambda rows, columns: rows * columns, 9, is_orthogonal=True,
+            says="matrices of layers by five Newton–Schulz steps in bf16, in the fewest FLOPs published and once a "
+            "copy of the states; the rest by adamw",
+        ),
+    ),
     "lion": Optimizer(1, 9),
     "momentum": Optimizer(1, 6),
     "sgd": Optimizer(0, 4),
-}
+}  # fmt: skip
 
 
 def optimizer_named(name: str) -> Optimizer:
@@ -118,34 +195,38 @@ class Formats:
         names = {dtypes.get(each).name for each in (self.weights, self.master) if each not in (None, "none")}
         return self.master if len(names) > 1 else None
 
-    def states(self, parameters: Size, shards: Size = 1, zero: int = 3) -> dict[str, Size]:
+    def states(self, parameters: Size | Parameters, shards: Size = 1, zero: int = 3) -> dict[str, Size]:
         """Bytes of weights, gradients and optimizer states on one of ``shards`` chips that share them by ZeRO stage.
 
         Stage 1 shares the optimizer's states, 2 gradients as well, 3 weights as well, 0 nothing.
         """
+        mine = parameters if isinstance(parameters, Parameters) else Parameters(parameters)
+        optimizer = optimizer_named(self.optimizer)
+        if optimizer.by_matrix and not mine.matrices and not is_zero(mine.count):
+            wrong = f"{spelled('optimizer', self.optimizer)} is of whole matrices, whose sizes are not known here"
+            raise InputError(wrong, hint=f"name a model, as in llama-3-8b, and leave {spelled('lora')} out")
         if zero not in (0, 1, 2, 3):
             hint = "0 shares nothing, 1 states, 2 gradients too, 3 weights too"
             raise InputError(f"no ZeRO stage {zero!r}", hint=hint)
         check_trained(weights=self.weights, gradients=self.gradients, master=self.master)
 
-        def held(dtype: str | None, stage: int, copies: int = 1) -> Size:
-            if dtype in (None, "none") or not copies:
+        def held(dtype: str | None, stage: int, count: Size = mine.count) -> Size:
+            if dtype in (None, "none") or is_zero(count):
                 return 0
-            count = parameters if zero < stage or is_one(shards) else exact_div(parameters, shards)
-            return dtypes.get(dtype).nbytes(count) * copies
+            return dtypes.get(dtype).nbytes(count if zero < stage or is_one(shards) else exact_div(count, shards))
 
-        moments = held(self.moments, 1, optimizer_named(self.optimizer).moments)
         return {
             "weights": held(self.weights, 3),
             "gradients": held(self.gradients, 2),
-            "optimizer": moments + held(self.second_copy, 1),
+            "optimizer": held(self.moments, 1, optimizer.of(mine)[0]) + held(self.second_copy, 1),
         }
 
     def __str__(self) -> str:
         named = {name: getattr(self, name) for name in ("weights", "gradients", "moments")}
         named["master"] = self.second_copy
         said = (f"{name} {dtype}" for name, dtype in named.items() if dtype not in (None, "none"))
-        return f"{self.optimizer}; {', '.join(said)}"
+        rule = optimizer_named(self.optimizer).by_matrix
+        return f"{self.optimizer}{f' ({rule.says})' if rule else ''}; {', '.join(said)}"
 
 
 def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int = "full") -> Size:
@@ -417,6 +498,32 @@ def _with_repeat(op: Op, repeat: int) -> Op:
     return op if op.repeat == repeat else replace(op, repeat=repeat, reads=tuple(map(read, op.reads)))
 
 
+def matrices_of(model: Model, held: Sequence[int], first: bool, last: bool) -> Iterator[Matrices]:
+    """Matrices of the layers that a stage holds, and tables of the vocabulary."""
+    for each in model.layer_weights(among=held):
+        if each.weight.kind in ("linear", "expert"):
+            *several, rows, columns = each.weight.shape
+            yield Matrices(rows, columns, len(each.layers) * product(several), each.weight.is_of_experts)
+    tables = first + (last and model.head and not (model.tied and first))
+    if tables:
+        yield Matrices(model.vocabulary, model.width, tables, is_table=True)
+
+
+def parameters_held(plan: StepPlan, held: Sequence[int], ends: tuple[bool, bool]) -> tuple[Parameters, Parameters]:
+    """What :func:`parameters_of` counts of a stage, with the matrices; chips of a copy share the work of whole ones."""
+    counts = parameters_of(plan.local, held, *ends)
+    whole = parameters_of(plan.model, held, *ends)[1]
+    matrices = tuple(matrices_of(plan.local, held, *ends))
+    rule, flops = optimizer_named(plan.formats.optimizer).by_matrix, [0, 0]
+    for each in matrices_of(plan.model, held, *ends) if rule and rule.is_orthogonal else ():
+        flops[each.of_experts] += 0 if each.is_table else orthogonal_flops(each.rows, each.columns) * each.number
+    dense, experts = exact_div(flops[0], plan.layout.tensor), exact_div(flops[1] * counts[1], whole or 1)
+    return (
+        Parameters(counts[0], tuple(each for each in matrices if not each.of_experts), dense),
+        Parameters(counts[1], tuple(each for each in matrices if each.of_experts), experts),
+    )
+
+
 def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) -> tuple[int, int]:
     """Parameters a stage holds, and those of experts, apart; a tied table is held at both ends of a pipeline."""
     table = model.vocabulary * model.width
@@ -489,8 +596,8 @@ def added_up_by_tensor_chips(plan: StepPlan, held: Sequence[int], ends: tuple[bo
 
 
 def passes(
-    plan: StepPlan, ops: Sequence[Op], parameters: tuple[Size, Size], waiting: Size, ends: tuple[bool, bool],
-    exchanged: Size = 0, added: Mapping[int, Size] = MappingProxyType({}),
+    plan: StepPlan, ops: Sequence[Op], parameters: tuple[Parameters, Parameters], waiting: Size,
+    ends: tuple[bool, bool], exchanged: Size = 0, added: Mapping[int, Size] = MappingProxyType({}),
 ) -> Passes:  # fmt: skip
     """Work out one stage from its operations of one microbatch; ``waiting`` microbatches' activations are kept.
 
@@ -513,16 +620,17 @@ def passes(
     for_weights += [op for op in each if op.role == "weight gradient"]
     shards = (plan.shards(), plan.shards(experts=True))
     if trained is not None:
-        parameters = sum(count * repeat for count, repeat in layer_weights(ops, trained=trained).values()), 0
-    parts = [plan.formats.states(n, ways, plan.asked.zero) for n, ways in zip(parameters, shards, strict=True)]
+        count = sum(count * repeat for count, repeat in layer_weights(ops, trained=trained).values())
+        parameters = Parameters(count), Parameters(0)
+    zero = plan.asked.zero
+    parts = [plan.formats.states(each, ways, zero) for each, ways in zip(parameters, shards, strict=True)]
     states = {name: parts[0][name] + parts[1][name] for name in parts[0]}
     if plan.frozen is not None:
         experts = sum(size * times for size, times in layer_weights(ops, experts=True, in_bytes=True).values())
         held = zip((plan.frozen - experts, experts), shards, strict=True)
-        states["weights"] += sum(exact_div(size, ways if plan.asked.zero == 3 else 1) for size, ways in held)
-    looked_after = sum(exact_div(n, ways if plan.asked.zero else 1) for n, ways in zip(parameters, shards, strict=True))
-    update = _update(plan, looked_after, states["optimizer"])
-    gathered = _most_gathered(plan, ops) if plan.asked.zero == 3 else 0
+        states["weights"] += sum(exact_div(size, ways if zero == 3 else 1) for size, ways in held)
+    update = _update(plan, [(each, ways if zero else 1) for each, ways in zip(parameters, shards, strict=True)], states)
+    gathered = _most_gathered(plan, ops) if zero == 3 else 0
     renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops, trained)
     renewed = 0 if plan.policy.name in ("none", "selective") else renewed * plan.whole(1)
     activations = kept(ops, plan.policy, plan.stream, plan.saved, trained) * waiting * plan.whole(waiting)
@@ -530,7 +638,7 @@ def passes(
         tuple(forward), tuple(for_inputs), tuple(for_weights), (*once, update),
         {**states, "activations": activations, "a layer at work": gathered + renewed},
         gathered
-        + sum(states[name] for name, stage in SHARED_FROM.items() if plan.asked.zero < stage)
+        + sum(states[name] for name, stage in SHARED_FROM.items() if zero < stage)
         + (activations + renewed if plan.steady else 0),
     )  # fmt: skip
 
@@ -645,18 +753,21 @@ def _priced(
             yield replace(made, repeat=repeat, where=where, group=group, phase=call.phase, role=call.role)
 
 
-def _update(plan: StepPlan, count: Size, held: Size) -> Op:
+def _update(plan: StepPlan, parts: Sequence[tuple[Parameters, Size]], states: Mapping[str, Size]) -> Op:
     """The optimizer's step on the parameters a chip looks after: everything it holds of them is read and written.
 
     It reads their gradients, and the weights where it has no copy of its own: both moved before, so a floor counts
-    neither again.
+    neither again. ``parts`` are parameters that so many chips share.
     """
-    formats = plan.formats
+    formats, optimizer, held = plan.formats, optimizer_named(plan.formats.optimizer), states["optimizer"]
+    amounts = [((each.count, optimizer.of(each)[1], each.orthogonal), ways) for each, ways in parts]
+    count, flops, products = (sum(exact_div(each[n], ways) for each, ways in amounts) for n in range(3))
     written = Tensor("new weights", (count,), formats.weights, "weight")
     gradients = Tensor("gradients", (count,), formats.gradients, "gradient", needed=0)
     state = [Tensor("optimizer states", (held,), "int8", "state")] if held else []
     weights = [] if formats.second_copy else [replace(written, ident="weights", needed=0)]
     new = (written, *(replace(tensor, ident="new optimizer states") for tensor in state))
-    work = Work.flops("vector", "fp32", optimizer_named(formats.optimizer).flops * count)
+    work = Work.flops("vector", "fp32", flops)
+    work = work if is_zero(products) else work + Work.flops("matrix", "bf16", products)
     reads, dims = (*state, gradients, *weights), {"elements": count}
     return Op("optimizer", "elementwise", work, reads, new, dims, where="optimizer", phase="optimizer")

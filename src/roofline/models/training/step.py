@@ -347,7 +347,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
         ``lora``       rank of adapters beside each matrix of a layer, which are trained alone (LoRA); ``weights`` are
                        then those that are frozen, ``nf4`` for instance (QLoRA), and activations stay in the model's own
         ``weights``, ``gradients``, ``moments``, ``master``  formats; gradients are as weights, ``master`` may be None
-        ``optimizer``  adam (adamw), lion, momentum, sgd
+        ``optimizer``  adam (adamw), adafactor, lion, momentum, muon, sgd
         ``tokens``, ``price``, ``power``, ``mfu``  a token budget; dollars for a chip-hour; watts of a chip (the data
                        sheet's); a stated model FLOPs utilisation
         ``measured``   seconds that a step takes in reality: what it reached, and how far it is from the floor
@@ -462,7 +462,7 @@ def _kinds(plan: StepPlan) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], P
     for (inside, ends, _), (waiting, numbers) in alike.items():
         layers = held[numbers[0]]
         mine = stage.operations_of(model, ops, layers, *ends)
-        parameters = stage.parameters_of(model, layers, *ends)
+        parameters = stage.parameters_held(plan, layers, ends)
         added = stage.added_up_by_tensor_chips(plan, layers, ends)
         found = stage.passes(plan, mine, parameters, waiting, ends, exchanged[numbers[0]], added)
         yield tuple(numbers), (inside, ends, exchanged[numbers[0]]), found
