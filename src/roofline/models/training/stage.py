@@ -768,6 +768,6 @@ def _update(plan: StepPlan, parts: Sequence[tuple[Parameters, Size]], states: Ma
     weights = [] if formats.second_copy else [replace(written, ident="weights", needed=0)]
     new = (written, *(replace(tensor, ident="new optimizer states") for tensor in state))
     work = Work.flops("vector", "fp32", flops)
-    work = work if is_zero(products) else work + Work.flops("matrix", "bf16", products)
+    work = work if all(is_zero(each.orthogonal) for each, _ in parts) else work + Work.flops("matrix", "bf16", products)
     reads, dims = (*state, gradients, *weights), {"elements": count}
     return Op("optimizer", "elementwise", work, reads, new, dims, where="optimizer", phase="optimizer")
