@@ -134,8 +134,9 @@ def test_an_optimizer_of_a_tensor_that_a_function_refers_to_reads_its_moments(na
         assert optimizer.param_groups[0]["params"] == [weight]
 
 
-def test_gradients_of_a_modules_parameters_that_were_listed_outside():
-    layer = nn.Linear(100, 100, bias=False)
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_gradients_of_a_modules_parameters_that_were_listed_outside(device):
+    layer = nn.Linear(100, 100, bias=False, device=device)
     listed = list(layer.parameters())
     found = trace(lambda x: torch.autograd.grad(layer(x).sum(), listed), "fp32[1, 100]")
     assert found.bytes("minimal") == 4 * (100 + 2 * SIZE)

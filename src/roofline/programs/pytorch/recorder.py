@@ -375,9 +375,9 @@ class Recorder:
             return made.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def leaf_of(self, tensor: Any) -> Any:
-        """The stand-in for a tensor with values that the program works out a gradient of; others as they are."""
+        """The stand-in for a module's tensor, or for one with values that has a gradient; others as they are."""
         if not _is_leaf_with_values(tensor):
-            return tensor
+            return self.leaves.get(id(tensor), tensor)
         self.met_leaves = True
         if id(tensor) not in self.leaves:
             with outside():
@@ -772,7 +772,7 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
             return self._device(sys._getframe(1).f_code, func, args)
         if func in _ASK_FOR_VALUES:
             args = map_tensors(args, self.recorder.with_values)
-        elif any(map(_is_leaf_with_values, tensors_in((args, kwargs)))):
+        elif any(self.recorder.leaf_of(tensor) is not tensor for tensor in tensors_in((args, kwargs))):
             args, kwargs = map_tensors((args, kwargs), self.recorder.leaf_of)
         if func == _SET_DATA:
             self.recorder.remember(args[0])
