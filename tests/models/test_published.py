@@ -337,6 +337,30 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
               early_exit_threshold=1.0, **_UNTIED),
         2 * 49152 * 2048 + 24 * (4 * 2048**2 + 3 * 2048 * 5632 + 4 * 2048) + 2048 + 2049,
     ),
+    "dory-4b": (  # as transformers 5.24 builds it; an attention and an MLP are listed as two layers
+        sizes("dory", 2560, 72, 16, 7168, 131072, num_key_value_heads=4, head_dim=256, n_input_layers=16,
+              n_recurrent_layers=40, n_output_layers=16, n_recurrent_loops=2, recurrent_kv_cache_mode="per_loop",
+              layer_types=(["sliding_attention", "mlp"] * 3 + ["full_attention", "mlp"]) * 9, **_UNTIED),
+        3975229440,
+    ),
+    "plamo-3-nict-8b": (  # as published
+        sizes("plamo3", 4096, 32, 32, 16384, 107520, num_key_value_heads=4, head_dim=128, window_size=2048,
+              sliding_window_pattern=8, interleaved_sliding_window=([2048] * 7 + [None]) * 4),
+        8091348992,
+    ),
+    "jais-13b": (
+        {"model_type": "jais", "n_embd": 5120, "n_head": 40, "n_inner": 13653, "n_layer": 40, "vocab_size": 84992,
+         "activation_function": "swiglu", "position_embedding_type": "alibi", "n_positions": 2048},
+        84992 * 5120 + 40 * (4 * 5120**2 + 4 * 5120 + 3 * 5120 * 13653 + 2 * 13653 + 5 * 5120) + 2 * 5120,
+    ),
+    "openpangu-ultra-moe-718b": (
+        sizes("pangu_ultra_moe", 7680, 61, 128, 18432, 153600, num_key_value_heads=128, attention_q_lora_dim=1536,
+              attention_kv_lora_dim=512, attention_qk_dim=128, attention_qk_rope_dim=64, attention_v_dim=128,
+              moe_intermediate_size=2048, num_dense_layers=3, num_experts_per_tok=8, num_routed_experts=256,
+              num_shared_experts=1, sandwich_norm=True, **_UNTIED),
+        2 * 153600 * 7680 + 7680 + 3 * 3 * 7680 * 18432 + 58 * (256 * 7680 + 257 * 3 * 7680 * 2048)
+        + 61 * (7680 * (1536 + 576 + 4) + 1536 + 1536 * 128 * 192 + 512 + 512 * 128 * 256 + 128 * 128 * 7680),
+    ),
     "plamo-2-1b": (  # every second layer is a mixer of 32 heads with one step width each; 1.29B as published
         sizes("plamo2", 2048, 16, 16, 8192, 100000, num_key_value_heads=1, hidden_size_per_head=128, mamba_num_heads=32,
               mamba_d_state=64, mamba_d_conv=4, mamba_step=2, mamba_chunk_size=256, attention_window_size=2048,

@@ -175,6 +175,10 @@ LATEST: dict[str, dict[str, Any]] = {
             ),
         )
     },
+    "dory": small(
+        "dory", num_hidden_layers=6, n_input_layers=1, n_output_layers=1, n_recurrent_loops=3, sliding_window=32,
+        layer_types=["sliding_attention", "full_attention"] * 3,
+    ),
     "zamba": small(
         "zamba", head_dim=..., num_hidden_layers=9, n_mamba_heads=4, mamba_d_state=10, mamba_dt_rank=6,
         attn_layer_period=4, attn_layer_offset=2, mamba_proj_bias=True, tie_word_embeddings=True,

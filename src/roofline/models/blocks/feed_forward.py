@@ -51,8 +51,9 @@ class Mlp(RecordedBlock):
     """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down.
 
     ``norm`` is the function of a norm before ``down``, which alone has a bias where ``down_bias``; ``cut`` sets gate
-    values below a quantile to zero. With an ``adapter_rank`` a product over so many numbers is added to gate and up, by
-    matrices of the layer's own where layers share these.
+    values below a quantile to zero, ``gate_scale`` multiplies each channel of the gate by a number of its own. With an
+    ``adapter_rank`` a product over so many numbers is added to gate and up, by matrices of the layer's own where
+    layers share these.
     """
 
     inputs: int
@@ -65,6 +66,7 @@ class Mlp(RecordedBlock):
     cut: bool = False
     adapter_rank: int = 0
     down_bias: bool = False
+    gate_scale: bool = False
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         return self.apply(builder, x)
@@ -84,6 +86,9 @@ class Mlp(RecordedBlock):
         if self.cut and g is not None:
             # values below mean + z·deviation become zero: sum, difference, square and its sum, difference, maximum
             g = builder.vector("norm", (g,), join_path(within, "cut"), *g.dims, each=6)
+        if self.gate_scale and g is not None:
+            read = (g, *builder.declare_and_read({join_path(within, "gate_scale"): self.hidden}))
+            g = builder.elementwise("multiply", read, join_path(within, "gate_scaled"), like=g)
         hidden = activate(builder, self.activation, u, g, join_path(within, "act"))
         if self.activation == "xielu":
             own = builder.declare_and_read({join_path(within, name): 1 for name in _OWN})

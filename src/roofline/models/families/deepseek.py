@@ -161,6 +161,20 @@ def _minicpm(fields: Fields) -> Fields:
     return _latent_sizes(fields.with_values(v_head_dim=fields.size("v_head_dim", default=usual)))
 
 
+#: Norms of openPangu Ultra MoE.
+_PANGU_NORMS = ("input_layernorm", "post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm")
+
+
+def _pangu(fields: Fields) -> Fields:
+    """DeepSeek's fields under the names of openPangu Ultra MoE."""
+    return _latent_sizes(fields.renamed(
+        attention_q_lora_dim="q_lora_rank", attention_kv_lora_dim="kv_lora_rank", attention_qk_dim="qk_nope_head_dim",
+        attention_qk_rope_dim="qk_rope_head_dim", attention_v_dim="v_head_dim", num_routed_experts="n_routed_experts",
+        num_shared_experts="n_shared_experts", num_dense_layers="first_k_dense_replace",
+        num_mtp_layers="num_nextn_predict_layers",
+    ))  # fmt: skip
+
+
 _TIED = Decoder(prepare=_latent_sizes, mixer=_latent, tied=True)
 
 add({
@@ -174,6 +188,10 @@ add({
         norms=("input_layernorm", "post_attention_layernorm", "mlp.post_mlp_layernorm"),
     ),
     "sarvam_mla": replace(_DEEPSEEK, renames=EXPERT_NAMES),
+    "pangu_ultra_moe": replace(
+        _DEEPSEEK, prepare=_pangu, routing=replace(_ROUTING, scored="sigmoid", limited=False),
+        arrange=decoder.arranged("sandwich_norm", False, ("around", _PANGU_NORMS)),
+    ),
     "minicpm3": replace(_TIED, prepare=_minicpm), "youtu youtu_llm": _TIED,
 })  # fmt: skip
 

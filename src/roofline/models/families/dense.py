@@ -5,6 +5,7 @@ Gemma 2, 3, 3n, 4, and the encoder like it: norms around each block, shared keys
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from roofline.models.blocks.residual import (
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import decoder, family
 from roofline.models.families.decoder import (
+    AROUND,
     USUAL_NORMS,
     Decoder,
     DecoderSizes,
@@ -103,21 +105,30 @@ def _mobile(fields: Fields) -> Fields:
     """With ``layer_sharing`` each layer runs twice in turn; ``share_embedding`` ties the head to the table."""
     uses = 2 if fields.flag("layer_sharing", False) else 1
     tied = fields.flag("share_embedding", False) or fields.flag("tie_word_embeddings", False)
-    layers = fields.layers("num_hidden_layers")
-    fields = fields.with_values(_layers=uses * layers)
-    return fields.with_values(num_hidden_layers=fields.layers("_layers"), tie_word_embeddings=tied)
+    numbers = range(fields.layers("num_hidden_layers"))
+    return _in_order(fields.with_values(tie_word_embeddings=tied), [n for n in numbers for _ in range(uses)])
 
 
-def _in_pairs(fields: Fields, layers: int) -> list[tuple[tuple[str, str], ...]]:
-    return [(("", f"layer {n // 2}"),) if fields.flag("layer_sharing", False) else () for n in range(layers)]
+def _in_order(fields: Fields, order: Sequence[int]) -> Fields:
+    """Layers that run in an order, some of them several times."""
+    fields, kinds = fields.with_values(_layers=len(order), _order=order), fields.get("layer_types")
+    if isinstance(kinds, list) and len(kinds) > max(order):
+        fields = fields.with_values(layer_types=[kinds[number] for number in order])
+    return fields.with_values(num_hidden_layers=fields.layers("_layers"))
+
+
+def _by_order(fields: Fields, layers: int) -> list[tuple[tuple[str, str], ...]]:
+    """The weights of layers that run several times."""
+    order = fields.listed("_order", layers) or []
+    uses = Counter(order)
+    return [(("", f"layer {number}"),) if uses[number] > 1 else () for number in order]
 
 
 def _ouro(fields: Fields) -> Fields:
     """All layers run ``total_ut_steps`` times in turn (Zhu et al., arXiv:2510.25741)."""
-    turns, layers = fields.size("total_ut_steps", default=4), fields.layers("num_hidden_layers")
-    fields = fields.with_values(_layers=turns * layers, _turn=layers)
-    kinds = fields.listed("layer_types", layers)
-    return fields.with_values(num_hidden_layers=fields.layers("_layers"), layer_types=kinds and kinds[:layers] * turns)
+    turns, layers = fields.size("total_ut_steps", default=4, most=1000), fields.layers("num_hidden_layers")
+    fields.listed("layer_types", layers)
+    return _in_order(fields.with_values(_turn=layers), [*range(layers)] * turns)
 
 
 def _in_turns(model: Model, fields: Fields) -> Model:
@@ -129,6 +140,46 @@ def _in_turns(model: Model, fields: Fields) -> Model:
     gate = IdleBlocks("", (Linear("early_exit_gate", model.width, 1),))
     said = "every token takes all turns: one that leaves early takes fewer"
     return replace(model, layers=tuple(layers), before=(gate,), after=(), notes=(said,))
+
+
+def _dory(fields: Fields) -> Fields:
+    """Layers between the first and the last run ``n_recurrent_loops`` times in turn (Dory).
+
+    Published configurations list an attention and an MLP as two layers.
+    """
+    fields.refuse_other(recurrent_kv_cache_mode="per_loop")
+    layers = fields.layers("num_hidden_layers")
+    kinds = fields.listed("layer_types", layers)
+    parts = 2 if kinds and "mlp" in kinds else 1
+    numbers, turns = range(layers // parts), fields.size("n_recurrent_loops", default=2, most=1000)
+    first, last = (fields.size(f"n_{end}_layers", default=8 * parts) // parts for end in ("input", "output"))
+    inner = numbers[first : len(numbers) - last]
+    if not inner or fields.size("n_recurrent_layers", default=len(inner) * parts) != len(inner) * parts:
+        raise fields.not_understood("n_recurrent_layers", "layers but those before and behind, of which there is one")
+    usual = ["full_attention" if number % 4 == 3 else "sliding_attention" for number in numbers]
+    starts = [first + turn * len(inner) for turn in range(turns)]
+    fields = fields.with_values(_starts=starts, layer_types=kinds[::parts] if kinds else usual)
+    return _in_order(fields, [*numbers[:first], *[*inner] * turns, *numbers[inner.stop :]])
+
+
+def _interpolated(model: Model, fields: Fields) -> Model:
+    """Each block moves the state, whose norm is 1, a part of the way, by a rate for each channel (nGPT, 2410.01131).
+
+    A turn starts from the state before all turns and from the one before it.
+    """
+
+    def changed(block: Block) -> Block:
+        if isinstance(block, ResidualAdd):
+            return replace(block, gated=model.width)
+        if isinstance(block, Mlp):
+            return replace(block, gate_scale=True)
+        return replace(block, restarts=True) if isinstance(block, Norm) and block.name in AROUND[::2] else block
+
+    layers = list(model.with_blocks(changed).layers)
+    begin = Norm("norm", model.width, restarts=True, scaled=False), ResidualAdd("add_input")
+    for start in fields.listed("_starts") or ():
+        layers[start] = replace(layers[start], blocks=(*begin, *layers[start].blocks))
+    return replace(model, layers=tuple(layers))
 
 
 def _denoised(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
@@ -162,7 +213,7 @@ def _skips(model: Model, fields: Fields) -> Model:
 add({
     "llama smollm3 granite iquestcoder aquila xverse telechat3": LLAMA,
     "orion": replace(LLAMA, norm=_SHIFTED),
-    "mobilellm": replace(LLAMA, prepare=_mobile, shares=_in_pairs),
+    "mobilellm": replace(LLAMA, prepare=_mobile, shares=_by_order),
     "mistral ministral ministral3 phi3 phi3_v phi4mm phi4_multimodal": _WINDOWS,
     "voxtral_realtime_text": replace(_WINDOWS, tied=True, ends=_delay_ends),
     "kyutai_speech_to_text": Decoder(  # ffn_dim counts gate and up together
@@ -188,8 +239,12 @@ add({
     "ouro": replace(
         LLAMA, prepare=_ouro, order="around", bias=False, out_bias=False, mlp_bias=False,
         norms=("input_layernorm", "input_layernorm_2", "post_attention_layernorm", "post_attention_layernorm_2"),
-        shares=lambda fields, layers: [(("", f"layer {n % fields.size('_turn')}"),) for n in range(layers)],
-        finish=_in_turns,
+        shares=_by_order, finish=_in_turns,
+    ),
+    "dory": replace(
+        LLAMA, prepare=_dory, scaled=False, order="around", norms=AROUND, out_bias=None, qk_norm="clipped",
+        out_norm="full", mlp_norm="rms_norm", kinds=listed(), window=("sliding_window", 1024), head_bias=True,
+        attend=lambda *asked: {"gate": "full"}, shares=_by_order, finish=_interpolated,
     ),
     "qwen3 sdar": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),
@@ -202,6 +257,12 @@ add({
     "plamo": replace(
         _QKV, order="beside", norms=("norm",), bias=False,
         kv_heads=lambda fields, shape: -(-shape.heads // fields.size("n_shared_head", default=8)),
+    ),
+    "plamo3": replace(
+        LLAMA, order="around", norms=("pre_mixer_norm", "post_mixer_norm", "pre_mlp_norm", "post_mlp_norm"),
+        attention="mixer", qk_norm="head", act_fields=(), kinds=listed(8, "sliding_window_pattern"),
+        window=("window_size", 2048), kv_heads=lambda fields, shape: fields.size("num_key_value_heads", default=4),
+        tied=True,
     ),
     "solar": replace(LLAMA, finish=_skips),
     "minicpm": replace(LLAMA, tied=True, routing=_WHERE_COUNTED),
@@ -462,6 +523,12 @@ def _positions(shape: DecoderSizes, rows: int) -> dict[str, Any]:
     return {"before": (PositionEmbedding("wpe", rows, shape.width),), "context": rows}
 
 
+def _jais(fields: Fields) -> Fields:
+    """Of Jais what is published: biases for distances in place of positions."""
+    fields.refuse_other(activation_function="swiglu", position_embedding_type="alibi")
+    return fields
+
+
 def _neo_kinds(fields: Fields, layers: int) -> list[str]:
     """Windows as ``attention_layers`` lists them, or ``attention_types`` in runs: [[["global", "local"], 12]]."""
     fields.ignore("attention_types", "attention_layers")
@@ -535,6 +602,10 @@ _KOSMOS = replace(
 
 add({
     "gpt2 gpt-sw3": replace(_GPT2, kv_heads=lambda fields, shape: shape.heads),
+    "jais": replace(
+        _GPT2, prepare=_jais, kv_heads=lambda fields, shape: shape.heads, gated=True,
+        mlp_names=("c_fc2", "c_fc", "c_proj"), act_fields=(), act="silu", ends=lambda fields, shape: {},
+    ),
     "gpt_bigcode": replace(
         _GPT2, kv_heads=lambda fields, shape: 1 if fields.flag("multi_query", True) else shape.heads,
         act="gelu_pytorch_tanh",
