@@ -800,9 +800,11 @@ def _deberta_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     if inside != width:
         before.append(Linear("embeddings.embed_proj", inside, width, bias=False, restarts=True))
     before.append(Norm("embeddings.LayerNorm", width, *_SHIFTED, restarts=True))
+    normed = "layer_norm" in str(fields.get("norm_rel_ebd", "none")).lower() and fields.kind != "deberta"
     if relative := _relative(fields):
-        normed = "layer_norm" in str(fields.get("norm_rel_ebd", "none")).lower()
         before.append(RelativePositions("encoder", relative, width, normed))
+    elif normed:
+        before.append(IdleBlocks("encoder", (Norm("LayerNorm", width, *_SHIFTED),)))
     return {"before": tuple(before), "width": inside, "after": (), "context": rows}
 
 
