@@ -348,6 +348,24 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
               sliding_window_pattern=8, interleaved_sliding_window=([2048] * 7 + [None]) * 4),
         8091348992,
     ),
+    "alice-ai-80b-a3b": (  # with what predicts a further token 162.6 GB as published
+        sizes("alice_ai", 2048, 48, 16, 5120, 129024, num_key_value_heads=2, head_dim=256, num_experts=512,
+              num_experts_per_tok=10, moe_intermediate_size=512, shared_expert_intermediate_size=512,
+              linear_num_key_heads=32, linear_num_value_heads=32, linear_key_head_dim=128, linear_value_head_dim=128,
+              linear_conv_kernel_dim=4, mtp_num_hidden_layers=1, block_attn_res_block_size=4, **_UNTIED),
+        2 * 129024 * 2048 + 2048 + 96 * 2 * 2048 + 48 * (513 * 3 * 2048 * 512 + 512 * 2048 + 3 * 2048)
+        + 36 * (4 * 2048 * 4096 + 2 * (2048 * 128 + 128 * 4096) + 2048 * 32 + 3 * 4096 * 4 + 4096 + 32 + 128)
+        + 12 * (2048 * 36 * 256 + 16 * 256 * 2048 + 2 * 256),
+    ),
+    "xing-4.0-29b-a4b": (
+        sizes("xing4_0", 3584, 40, 32, 9216, 131072, num_key_value_heads=32, q_lora_rank=768, kv_lora_rank=512,
+              qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, first_k_dense_replace=2, hc_mult=4,
+              moe_intermediate_size=1024, n_routed_experts=64, n_shared_experts=1, num_experts_per_tok=4,
+              n_group=1, topk_group=1, scoring_func="sigmoid", **_UNTIED),
+        2 * 131072 * 3584 + 3584 + 2 * 3 * 3584 * 9216 + 38 * (65 * 3 * 3584 * 1024 + 64 * 3584)
+        + 40 * (3584 * (768 + 576 + 2) + 768 + 768 * 32 * 192 + 512 + 512 * 32 * 256 + 32 * 128 * 3584)
+        + 40 * 2 * (24 * 4 * 3584 + 24 + 3),
+    ),
     "jais-13b": (
         {"model_type": "jais", "n_embd": 5120, "n_head": 40, "n_inner": 13653, "n_layer": 40, "vocab_size": 84992,
          "activation_function": "swiglu", "position_embedding_type": "alibi", "n_positions": 2048},

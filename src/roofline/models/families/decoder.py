@@ -14,11 +14,19 @@ from functools import partial
 from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
-from roofline.frozen import dataclass, field
+from roofline.frozen import dataclass, field, replace
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.feed_forward import ACTIVATIONS, MixtureOfExperts, Mlp
 from roofline.models.blocks.recurrent import LightningAttention
-from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ParallelBranches, PositionEmbedding, ResidualAdd
+from roofline.models.blocks.residual import (
+    AttentionResidual,
+    IdleBlocks,
+    Linear,
+    Norm,
+    ParallelBranches,
+    PositionEmbedding,
+    ResidualAdd,
+)
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.fields import Fields, divide_evenly
@@ -234,6 +242,27 @@ def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
     """
     before = (Norm("enorm", width), Norm("hnorm", width), Linear("eh_proj", 2 * width, width, bias=False))
     return {"extra": tuple(layers), "extra_blocks": (*before, Norm("norm", width)) * len(layers)}
+
+
+def with_block_residuals(model: Model, size: int, names: tuple[str, str, str], first: bool = True) -> Model:
+    """Before each norm the states of earlier blocks of ``size`` layers are mixed in (Kimi K3); at the end too.
+
+    ``names`` are those of the mixture before attention, before the MLP and at the end; ``first``: the first layer's
+    attention has one.
+    """
+    named = dict(zip(USUAL_NORMS, names, strict=False))
+
+    def changed(layer: Layer, number: int) -> Layer:
+        blocks: list[Block] = []
+        for each in layer.blocks:
+            if each.name in named and (first or number or each.name != USUAL_NORMS[0]):
+                blocks.append(AttentionResidual(named[each.name], model.width, number // size + 2))
+            blocks.append(each)
+        return Layer(tuple(blocks))
+
+    layers = tuple(changed(layer, number) for number, layer in enumerate(model.layers))
+    last = AttentionResidual(names[2], model.width, -(-len(layers) // size) + 1)
+    return replace(model, layers=layers, after=(last, *model.after))
 
 
 def rows_beyond_the_head(width: int, rows: int) -> tuple[Block, ...]:

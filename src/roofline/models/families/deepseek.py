@@ -118,34 +118,20 @@ def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, att
     return replace(_latent(fields, shape, kind, number, attention), indexer=None, rotates=False, gate=gate)
 
 
-#: The mixtures of residuals before each norm.
-_RESIDUALS = {"input_layernorm": "self_attention_res", "post_attention_layernorm": "mlp_res"}
-
-
 def _kimi_k3(model: Model, fields: Fields) -> Model:
     """The language part of Kimi K3 has experts in a latent space, and residuals of earlier blocks."""
     latent, block = fields.count("routed_expert_hidden_size"), fields.count("attn_res_block_size")
     norm = "routed_expert_norm" if fields.flag("latent_moe_use_norm", False) else ""
+    names = "routed_expert_down_proj", "routed_expert_up_proj"
 
-    def changed(layer: Layer, number: int) -> Layer:
-        states = number // block + 2 if block else 0
-        blocks: list[Block] = []
-        for each in layer.blocks:
-            if latent and isinstance(each, MixtureOfExperts):
-                names = "routed_expert_down_proj", "routed_expert_up_proj"
-                each = replace(
-                    each, name="block_sparse_moe", latent=latent, latent_names=names, latent_norms=("", norm)
-                )
-            if block and each.name in _RESIDUALS:
-                blocks.append(residual.AttentionResidual(_RESIDUALS[each.name], model.width, states))
-            blocks.append(each)
-        return Layer(tuple(blocks))
+    def changed(each: Block) -> Block:
+        if not latent or not isinstance(each, MixtureOfExperts):
+            return each
+        return replace(each, name="block_sparse_moe", latent=latent, latent_names=names, latent_norms=("", norm))
 
-    if not latent and not block:
-        return model
-    layers = tuple(changed(layer, number) for number, layer in enumerate(model.layers))
-    last = (residual.AttentionResidual("output_attn_res", model.width, -(-len(layers) // block) + 1),) if block else ()
-    return replace(model, layers=layers, after=(*last, *model.after))
+    model = model.with_blocks(changed)
+    named = "self_attention_res", "mlp_res", "output_attn_res"
+    return decoder.with_block_residuals(model, block, named) if block else model
 
 
 _KIMI = Decoder(
@@ -270,6 +256,9 @@ def _in_streams(model: Model, streams: int, *, mixed: bool, dtype: str = "fp32",
     )  # fmt: skip
 
 
+#: The streams' mean is what the head sees.
+_BY_MEAN: dict[str, Any] = {"dtype": "", "head": False}
+
 #: What layers with windows have of their own, where neither ``per_layer_config`` nor ``swa_…`` says it.
 _DOTS = {
     "num_attention_heads": 64, "q_lora_rank": 1024, "kv_lora_rank": 1024, "qk_nope_head_dim": 192,
@@ -340,6 +329,9 @@ add({
         _AXK2, prepare=_hy_indexers, mixer=_gated("full", sinks=True),
         finish=lambda model, fields: _in_streams(model, fields.size("hc_mult"), mixed=False),
     ),
+    "xing4_0 xingchen4": replace(
+        _DEEPSEEK, finish=lambda model, fields: _in_streams(model, fields.size("hc_mult"), mixed=True, **_BY_MEAN)
+    ),
     "dots3_note_text": replace(
         _DEEPSEEK, kinds=_dots_kinds, mixer=_dots,
         routing=replace(
@@ -377,8 +369,7 @@ add({
     "glm5_next_text": replace(
         _DEEPSEEK, prepare=_glm, kinds=_kimi_kinds, mixer=_glm_mixer,
         routing=replace(_ROUTING, scored="sigmoid", layers=after_first(3)),
-        # the streams' mean is what its head sees
-        finish=lambda model, fields: _in_streams(model, fields.size("hc_mult"), mixed=True, dtype="", head=False),
+        finish=lambda model, fields: _in_streams(model, fields.size("hc_mult"), mixed=True, **_BY_MEAN),
     ),
 })  # fmt: skip
 

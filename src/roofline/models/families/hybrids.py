@@ -268,6 +268,19 @@ _QWEN = Decoder(
     mixer=_mixers(_delta_net), routing=_QWEN_ROUTING, predicts=("mtp_num_hidden_layers",), predicted="full",
 )  # fmt: skip
 
+
+def _alice_delta(fields: Fields, shape: DecoderSizes) -> Block:
+    heads, head = fields.size("linear_num_key_heads"), fields.size("linear_key_head_dim")
+    fields.refuse_other(linear_num_value_heads=heads, linear_value_head_dim=head)
+    return recurrent.KimiDeltaAttention("linear_attn", shape.width, heads, head, fields.size("linear_conv_kernel_dim"))
+
+
+def _alice(model: Model, fields: Fields) -> Model:
+    """Alice AI: Qwen 3 Next with Kimi's delta attention, and residuals of earlier blocks."""
+    names = "attn_res", "mlp_res", "attnres_final"
+    return decoder.with_block_residuals(model, fields.size("block_attn_res_block_size", default=4), names, first=False)
+
+
 decoder.add({
     "jamba": replace(
         _HYBRID, bias=False, rotary=lambda fields, shape: 0,
@@ -297,6 +310,9 @@ decoder.add({
         last_norm="norm",
     ),
     "qwen3_5_text qwen3_5_moe_text qwen3_next": _QWEN,
+    "alice_ai": replace(
+        _QWEN, mixer=_mixers(_alice_delta), routing=replace(_QWEN_ROUTING, scored="sigmoid"), finish=_alice
+    ),
     "lara_mini": replace(
         _QWEN, kinds=_lara_kinds, rotates=decoder.in_windows, attend=None, window=("sliding_window", 512),
         routing=replace(_QWEN_ROUTING, shared_gate=False), predicts=(),
