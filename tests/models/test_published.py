@@ -366,6 +366,13 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
         + 40 * (3584 * (768 + 576 + 2) + 768 + 768 * 32 * 192 + 512 + 512 * 32 * 256 + 32 * 128 * 3584)
         + 40 * 2 * (24 * 4 * 3584 + 24 + 3),
     ),
+    "smallthinker-4b-a0.6b": (
+        sizes("smallthinker", 1536, 32, 12, 1, 151936, num_key_value_heads=2, head_dim=128, moe_ffn_hidden_size=768,
+              moe_num_active_primary_experts=4, moe_num_primary_experts=32, rope_layout=[1] * 32,
+              sliding_window_size=4096, sliding_window_layout=[0] * 32),
+        151936 * 1536 + 1536
+        + 32 * (2 * 1536**2 + 2 * 1536 * 256 + 32 * 1536 + 32 * 3 * 1536 * 768 + 2 * 1536),
+    ),
     "jais-13b": (
         {"model_type": "jais", "n_embd": 5120, "n_head": 40, "n_inner": 13653, "n_layer": 40, "vocab_size": 84992,
          "activation_function": "swiglu", "position_embedding_type": "alibi", "n_positions": 2048},

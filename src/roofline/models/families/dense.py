@@ -212,6 +212,7 @@ def _skips(model: Model, fields: Fields) -> Model:
 
 add({
     "llama smollm3 granite iquestcoder aquila xverse telechat3": LLAMA,
+    "kormo": replace(LLAMA, norms=("pre_attention_layernorm", "pre_mlp_layernorm")),
     "orion": replace(LLAMA, norm=_SHIFTED),
     "mobilellm": replace(LLAMA, prepare=_mobile, shares=_by_order),
     "mistral ministral ministral3 phi3 phi3_v phi4mm phi4_multimodal": _WINDOWS,

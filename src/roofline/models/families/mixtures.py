@@ -481,6 +481,17 @@ def _cohere_rotates(fields: Fields, kinds: Any) -> list[bool]:
 
 _KOLIBRI = ("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm")
 
+
+def _by_layout(fields: Fields, layers: int) -> list[str]:
+    """SmallThinker's windows, 1 where a layer has one; all layers have experts."""
+    if not all(fields.listed("moe_layer_layout", layers) or [1]):
+        raise fields.not_understood("moe_layer_layout", "1 for every layer")
+    return [
+        "sliding" if one else "full"
+        for one in (fields.listed("sliding_window_layout", layers) or [0] * layers)[:layers]
+    ]
+
+
 add({
     "mimo_v2_flash": Decoder(
         out_bias=False, mlp_bias=False, kinds=_mimo_kinds, attend=_mimo, routing=_GLM_ROUTING,
@@ -545,6 +556,15 @@ add({
         routing=replace(
             _MELLUM.routing or Routing(), scored="sigmoid", score_bias="gate.e_score_correction_bias",
             layers=after_first(1),
+        ),
+    ),
+    "smallthinker": Decoder(
+        bias=False, mlp_bias=False, act_fields=(), act="relu", kinds=_by_layout, tied=True,
+        rotates=lambda fields, kinds: [bool(n) for n in fields.listed("rope_layout", len(kinds)) or [1] * len(kinds)],
+        window=("sliding_window_size", 4096),
+        routing=Routing(
+            module="block_sparse_moe", experts=("moe_num_primary_experts",), top_k=("moe_num_active_primary_experts",),
+            hidden=("moe_ffn_hidden_size",), shared_count=0, scored="sigmoid", names=("primary_router", "experts", ""),
         ),
     ),
     "afmoe": Decoder(
