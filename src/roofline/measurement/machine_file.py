@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -172,8 +172,12 @@ def _level_toml(value: float, measured: Measurement, level: Level, threads: int)
 
 
 _FIGURES = ("value", "low", "high", "samples", "clean")
-_POINT = ("bytes", *_FIGURES)
-_SHAPE = ("rows", "side", *_FIGURES)
+
+#: What is sampled at several points: its record and its fields, the sizes of a point and how they are written.
+_SERIES: Mapping[str, tuple[Any, tuple[str, ...], tuple[str, ...], str]] = {
+    "curve": (Curve, ("name", "kernel", "threads"), ("bytes",), ".0f"),
+    "shapes": (ShapeTable, ("name", "dtype", "kernel", "threads"), ("rows", "side"), ".6g"),
+}
 
 #: Conditions that every file states.
 _CONDITIONS = ("processor", "date", "cores", "seconds", "quick", "interrupted", "pinned", "device", "missing")
@@ -260,18 +264,21 @@ def _record(measured: Measurement) -> Iterator[str]:
         yield from _known_entries(ceiling, ("dtype", "working_set"))
         yield f"figures = {numbers_toml(ceiling.summary)}"
         yield from _known_entries(ceiling.summary, ("clock", "doubts"))
-    for curve in measured.curves:
-        yield "\n[[measurement.curve]]"
-        yield from _entries(curve, ("name", "kernel", "threads"))
-        rows = [f"{size:.0f}, {numbers_toml(summary)[1:-1]}" for size, summary in curve.points]
-        doubts = [f"[{size:.0f}, {toml_value(doubt)}]" for size, summary in curve.points for doubt in summary.doubts]
-        yield from _points_toml(_POINT, rows, doubts)
-    for table in measured.shapes:
-        yield "\n[[measurement.shapes]]"
-        yield from _entries(table, ("name", "dtype", "kernel", "threads"))
-        rows = [f"{rows:.6g}, {side:.6g}, {numbers_toml(summary)[1:-1]}" for rows, side, summary in table.points]
-        doubts = [f"[{n}, {toml_value(one)}]" for n, (*_, summary) in enumerate(table.points) for one in summary.doubts]
-        yield from _points_toml(_SHAPE, rows, doubts)
+    several: list[tuple[str, Any]] = [("curve", each) for each in measured.curves]
+    for kind, each in [*several, *(("shapes", each) for each in measured.shapes)]:
+        _, names, sizes, form = _SERIES[kind]
+        yield f"\n[[measurement.{kind}]]"
+        yield from _entries(each, names)
+        yield f"columns = {toml_value((*sizes, *_FIGURES))}"
+        rows, doubts = list[str](), list[str]()
+        for place, (*at, summary) in enumerate(each.points):
+            told = ", ".join(f"{size:{form}}" for size in at)
+            rows.append(f"  [{told}, {numbers_toml(summary)[1:-1]}],")
+            key = told if len(at) == 1 else place
+            doubts += [f"[{key}, {toml_value(doubt)}]" for doubt in summary.doubts]
+        yield "\n".join(("points = [", *rows, "]"))
+        if doubts:
+            yield f"doubts = [{', '.join(doubts)}]"
 
 
 def _entries(value: Any, names: Sequence[str]) -> Iterator[str]:
@@ -286,13 +293,6 @@ def _known_entries(value: Any, names: Sequence[str]) -> Iterator[str]:
     yield from _entries(value, [name for name, known in fields if known not in (None, "", ()) and known is not False])
 
 
-def _points_toml(columns: Sequence[str], rows: Sequence[str], doubts: Sequence[str]) -> Iterator[str]:
-    yield f"columns = {toml_value(columns)}"
-    yield "points = [\n" + "\n".join(f"  [{row}]," for row in rows) + "\n]"
-    if doubts:
-        yield f"doubts = [{', '.join(doubts)}]"
-
-
 def _measurement(data: dict[str, Any]) -> Measurement:
     stated = {name: data[name] for name in _CONDITIONS if name != "device"}
     known = {name: data[name] for name in ("device", *_KNOWN) if name in data}
@@ -305,31 +305,21 @@ def _measurement(data: dict[str, Any]) -> Measurement:
         ))
         for one in data.get("ceiling", [])
     ]  # fmt: skip
-    curves, shapes = (data.get(name, []) for name in ("curve", "shapes"))
-    return Measurement(told, tuple(ceilings), tuple(map(_curve, curves)), tuple(map(_shapes, shapes)))
+    curves, shapes = (tuple(_sampled(kind, each) for each in data.get(kind, [])) for kind in _SERIES)
+    return Measurement(told, tuple(ceilings), curves, shapes)
 
 
-def _curve(data: dict[str, Any]) -> Curve:
-    doubts = grouped((float(size), doubt) for size, doubt in data.get("doubts", []))
-    points = tuple((float(size), _summary(figures, doubts.get(float(size), ()))) for size, *figures in _rows(data))
-    return _checked(Curve(data["name"], data["kernel"], data["threads"], points))
-
-
-def _shapes(data: dict[str, Any]) -> ShapeTable:
-    doubts = grouped((place, doubt) for place, doubt in data.get("doubts", []))
-    points = tuple(
-        (float(rows), float(side), _summary(figures, doubts.get(place, ())))
-        for place, (rows, side, *figures) in enumerate(_rows(data))
-    )
-    return _checked(ShapeTable(data["name"], data["dtype"], data["kernel"], data["threads"], points))
-
-
-def _rows(data: dict[str, Any]) -> list[list[Any]]:
-    """The points of a curve or of a table, at least one: sizes above 0, then their figures."""
-    rows: list[list[Any]] = data["points"]
-    if not rows or not all(0 < size < math.inf for row in rows for size in row[: -len(_FIGURES)]):
+def _sampled(kind: str, data: dict[str, Any]) -> Any:
+    """A curve or a table of shapes, of at least one point: sizes above 0, then their figures."""
+    record, names, sizes, _ = _SERIES[kind]
+    doubts = grouped((float(at), doubt) for at, doubt in data.get("doubts", []))
+    rows, points = data["points"], list[Any]()
+    if not rows or not all(0 < size < math.inf for row in rows for size in row[: len(sizes)]):
         raise ValueError(f"{data['name']!r}: points at sizes above 0 are expected")
-    return rows
+    for place, row in enumerate(rows):
+        at, figures = tuple(map(float, row[: len(sizes)])), row[len(sizes) :]
+        points.append((*at, _summary(figures, doubts.get(at[0] if len(at) == 1 else place, ()))))
+    return _checked(record(*(data[name] for name in names), tuple(points)))
 
 
 def _summary(figures: Sequence[Any], doubts: Sequence[str], clock: float | None = None) -> SampleSummary:

@@ -322,7 +322,10 @@ class ProfiledCall:
         told = zip_longest(self.shapes, self.formats, self.values, self.strides, fillvalue=None)
         args = tuple(_argument(place, *one) for place, one in enumerate(told))
         if any(isinstance(item, TensorOperand) and item.shape for item in args):
-            args = tuple(_number(item, kind) for item, kind in zip_longest(args, self.formats))
+            args = tuple(
+                _NUMBERS.get(kind, item) if isinstance(item, TensorOperand) and not item.shape else item
+                for item, kind in zip_longest(args, self.formats)
+            )
         names = tuple(SIGNATURES.get(name, "").split())
         if name == "sort" and len(args) > 3:
             names = ("self", "stable", "dim", "descending")
@@ -368,10 +371,6 @@ def _operand(ident: str, shape: Sequence[int], kind: str, strides: Any) -> Tenso
     steps = strides if isinstance(strides, list | tuple) and len(strides) == len(sizes) else [None] * len(sizes)
     dims = tuple(1 if step == 0 else size for size, step in zip(sizes, steps, strict=True))
     return TensorOperand(sizes, dtype, Tensor(ident, dims, dtype))
-
-
-def _number(item: Any, kind: Any) -> Any:
-    return _NUMBERS.get(kind, item) if isinstance(item, TensorOperand) and not item.shape else item
 
 
 def _together(name: str, ops: Sequence[Op]) -> Op:
