@@ -261,6 +261,17 @@ def at_places(region: Region, axis: int, shape: Sequence[Any], places: Any = Non
     return regions.each(region, held)
 
 
+def chosen(asked: Asked, choice: Any, cases: Sequence[int | None]) -> Iterator[Region]:
+    """Of each operand the elements that a choice takes, where it is known, whose case it is; None is no case."""
+    for shape, case in zip(asked.ins, cases, strict=False):
+        region = asked.region
+        taken = worked_out("equal", choice, case) if isinstance(choice, Elements) and case is not None else choice
+        if taken is not None and case is not None:
+            mask = taken.shown(1) if isinstance(taken, Elements) else np.asarray(taken == case)
+            region = regions.let_through(region, asked.outs[0], mask)
+        yield regions.aligned(region, shape, asked.outs[0])
+
+
 def scaled(asked: Asked, known: Sequence[Any]) -> Iterator[Region]:
     """A product element by element: of each factor what the other, where that is known, does not make zero.
 
@@ -291,15 +302,16 @@ def multiplied(asked: Asked, known: Sequence[Any] = (None, None)) -> Iterator[Re
 
 
 def batched(asked: Asked, half: str = "") -> Iterator[Region]:
-    """Worked on matrix by matrix: whole ones of the batch.
+    """Worked on matrix by matrix: whole ones of the batch that any of the results is of.
 
     Of the first operand's matrices the ``lower`` or ``upper`` triangle, where one is named.
     """
     before = max(map(len, asked.ins)) - 2
-    out = asked.outs[0][:before]
+    out, boxes = asked.outs[0][:before], map(regions.box_in, asked.wanted, asked.outs)
+    wanted = regions.union(*(regions.each(region, lambda box: [box[:before]]) for region in boxes))
     for place, shape in enumerate(asked.ins):
         many = max(0, len(shape) - 2)
-        given = regions.aligned(regions.each(asked.region, lambda box: [box[:before]]), shape[:many], out)
+        given = regions.aligned(wanted, shape[:many], out)
         if half and not place:
             facts = shape[:many], shape[-1], half == "upper"
             yield regions.each(given, lambda box, facts=facts: triangle(box, *facts))
@@ -376,6 +388,15 @@ def lettered(
             return regions.with_rows(own, words[place].index(summed[0]), rows) or ([own] if len(rows) else [])
 
         yield WHOLE if len({*word}) < len(word) else regions.each(asked.region, back)  # twice: a diagonal
+
+
+def added_to(
+    asked: Asked, words: Sequence[Sequence[Any]], result: Sequence[Any], factors: slice = slice(-2, None)
+) -> list[Region]:
+    """A sum over products of some operands, the last two or others, to which the other operands are added."""
+    found = [*alike(asked)]
+    found[factors] = lettered(asked._replace(ins=asked.ins[factors]), words, result)
+    return found
 
 
 def attended(asked: Asked, causal: bool = False, shown: Any = None) -> Iterator[Region]:

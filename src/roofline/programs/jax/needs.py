@@ -107,7 +107,7 @@ def _numbers(jaxpr: Any, known: dict[Any, Numbers]) -> dict[Any, Numbers]:
             is_told = not any(isinstance(each, Hidden) for each in given)
             worked = worked_out(eqn, _arrays(given)) if is_told else None
             worked = hidden(eqn, _arrays(given)) if worked is None else worked
-            if worked is None and is_told and _is_open(eqn):
+            if worked is None and is_told and any(map(is_symbol, _shape(eqn.outvars[0].aval))):  # of an open size
                 worked = of_positions(eqn, [_as_formula(each) for each in given])
             known |= dict.fromkeys(eqn.outvars[:1], worked)
             continue
@@ -129,11 +129,6 @@ def _as_formula(number: Numbers) -> Numbers:
 def _arrays(numbers: Sequence[Numbers]) -> list[Numbers]:
     """Numbers that are no formulas of positions."""
     return [None if isinstance(each, Elements) else each for each in numbers]
-
-
-def _is_open(eqn: Any) -> bool:
-    """Whether the result of an equation has an open size."""
-    return any(map(is_symbol, _shape(eqn.outvars[0].aval)))
 
 
 def _given(jaxpr: Any, numbers: Sequence[Numbers]) -> dict[Any, Numbers]:
@@ -277,15 +272,10 @@ _LARGEST_MASK = 2**20
 def _selected(each: Asked) -> Iterator[Region]:
     """Of each case the elements that a known choice takes of it."""
     choice, shape = each.numbers[0], each.outs[0]
-    yield regions.aligned(each.region, each.ins[0], shape)
-    for case in range(len(each.ins) - 1):
-        if isinstance(choice, Elements):
-            chosen = positions.worked_out("equal", choice, case)
-            yield each.region if chosen is None else regions.let_through(each.region, shape, chosen.shown(1))
-            continue
-        known = choice is not None and choice.shape == shape and once(choice).size <= _LARGEST_MASK
-        taken = np.broadcast_to(once(choice) == case, shape) if known else None
-        yield each.region if taken is None else regions.let_through(each.region, shape, taken)
+    if not isinstance(choice, Elements | None):
+        known = choice.shape == shape and once(choice).size <= _LARGEST_MASK
+        choice = once(choice) if known else None
+    return needs.chosen(each, choice, [None, *range(len(each.ins) - 1)])
 
 
 def _reshaped(each: Asked) -> Iterator[Region]:
@@ -326,13 +316,10 @@ def _updated(each: Asked) -> Iterator[Region]:
 
 
 def _unstacked(each: Asked) -> Iterator[Region]:
-    axis, parts = each.facts["axis"], []
-    for place, (region, shape) in enumerate(zip(each.wanted, each.outs, strict=True)):
-        row = [*shape[:axis], 1, *shape[axis:]]
-        part = regions.reshaped(regions.box_in(region, shape), shape, row)
-        starts = [place if d == axis else 0 for d in range(len(row))]
-        parts.append(regions.sliced(part, row, starts, (1,) * len(row)))
-    yield regions.union(*parts)
+    axis = each.facts["axis"]
+    rows = [(*shape[:axis], 1, *shape[axis:]) for shape in each.outs]
+    found = zip(map(regions.box_in, each.wanted, each.outs), each.outs, rows, strict=True)
+    return needs.split(each._replace(wanted=[regions.reshaped(*row) for row in found], outs=rows), axis)
 
 
 def _padded(each: Asked) -> Iterator[Region]:
@@ -432,15 +419,6 @@ def _scattered(each: Asked) -> Iterator[Region]:
     yield from (region, WHOLE, regions.each(each.region, written))
 
 
-def _of_matrices(each: Asked) -> Iterator[Region]:
-    """Matrices of a batch that any of the results is of."""
-    before = len(each.ins[0]) - 2
-    wanted = map(regions.box_in, each.wanted, each.outs)
-    boxes = (regions.each(region, lambda box: [box[:before]]) for region in wanted)
-    whole = regions.box_of(each.ins[0][before:])
-    yield regions.each(regions.union(*boxes), lambda box: [(*box, *whole)])
-
-
 def _multiplied(each: Asked) -> Iterator[Region]:
     """Of each side of a product its rows that the result has, along all that is summed over and meets no known zero."""
     contracted, batched = each.facts["dimension_numbers"]
@@ -503,7 +481,7 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("reduce_window", "reduce_window_sum", "reduce_window_max", "reduce_window_min"), _windowed),
     "top_k": lambda each: needs.along(each, [each.facts.get("axis", -1) % len(each.ins[0])]),
     "approx_top_k": lambda each: needs.along(each, [each.facts["reduction_dimension"] % len(each.ins[0])]),
-    **dict.fromkeys(("svd", "eigh", "eig", "qr", "geqrf", "lu", "schur"), _of_matrices),
+    **dict.fromkeys(("svd", "eigh", "eig", "qr", "geqrf", "lu", "schur"), needs.batched),
 }  # fmt: skip
 
 

@@ -110,14 +110,10 @@ def _shape(shapes: Mapping[str, Any], word: str) -> tuple[Any, ...] | None:
     return regions.counted_from(LEAST, shapes[word]) if word in shapes else None
 
 
-def _chosen(each: Asked) -> Iterator[Region]:
-    """Of two tensors what a mask takes of each, where it is known."""
-    mask, shape = each.numbers[0], each.outs[0]
-    yield regions.aligned(each.region, each.ins[0], shape)
-    for wanted, own in zip((True, False), each.ins[1:], strict=True):
-        known = isinstance(mask, np.ndarray)
-        region = regions.let_through(each.region, shape, mask == wanted) if known else each.region
-        yield regions.aligned(region, own, shape)
+def _mask(each: Asked, place: int) -> Any:
+    """A mask that an input is known to be."""
+    mask = each.numbers[place] if len(each.ins) > place else None
+    return mask if isinstance(mask, np.ndarray) else None
 
 
 def _normed_by_neighbours(each: Asked) -> Iterator[Region]:
@@ -136,8 +132,7 @@ def _attended(each: Asked) -> Iterator[Region]:
     """Rows of the queries, and of heads [B, heads, S, H] the keys that they may see; with a cache all is needed."""
     if len(each.ins[0]) != 4 or any(shape is not None for shape in each.ins[4:]):
         return iter(())
-    mask = each.numbers[3] if len(each.ins) > 3 else None
-    return needs.attended(each, bool(each.facts.get("is_causal")), mask if isinstance(mask, np.ndarray) else None)
+    return needs.attended(each, bool(each.facts.get("is_causal")), _mask(each, 3))
 
 
 def _sliced(each: Asked) -> Iterator[Region]:
@@ -273,11 +268,10 @@ def _running(each: Asked) -> Iterator[Region]:
     return needs.padded(each._replace(wanted=(found,)), [-n if backwards else n for n in apart])
 
 
-def _linear(each: Asked) -> Iterator[Region]:
+def _linear(each: Asked) -> list[Region]:
     """A product of matrices that may be given the other way round, and a bias."""
     words = ["km" if each.facts.get("transA", 0) else "mk", "nk" if each.facts.get("transB", 0) else "kn"]
-    yield from needs.lettered(each, words, "mn")
-    yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in each.ins[2:] if shape is not None)
+    return needs.added_to(each, words, "mn", slice(2))
 
 
 def _convolved(each: Asked) -> Iterator[Region]:
@@ -363,9 +357,9 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pooled),
     **dict.fromkeys(("ArgMax", "ArgMin"),
                     lambda each: needs.along(each, [_axis(each)], bool(each.facts.get("keepdims", 1)))),
-    "Where": _chosen, "LRN": _normed_by_neighbours, "Attention": _attended,
-    "Det": lambda each: [regions.each(each.region, lambda box: [(*box, *regions.box_of(each.ins[0][-2:]))])],
-    "MatMul": needs.multiplied, "Gemm": _linear,
+    "Where": lambda each: needs.chosen(each, _mask(each, 0), (None, True, False)),
+    "LRN": _normed_by_neighbours, "Attention": _attended,
+    "Det": needs.batched, "MatMul": needs.multiplied, "Gemm": _linear,
     "Einsum": lambda each: needs.lettered(
         each, *operand_letters(each.facts["equation"].decode(), [len(shape) for shape in each.ins])
     ),

@@ -31,7 +31,7 @@ from roofline.ops.pricing import Reach
 from roofline.programs import needs, positions, regions
 from roofline.programs.needs import Asked
 from roofline.programs.positions import LOW, ZERO, Elements, broadcast, hidden_by, values_held
-from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
+from roofline.programs.pytorch.registry import FUNCTIONS, OF_LETTERS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
 from roofline.programs.pytorch.rules.sequences import let_through
@@ -573,18 +573,12 @@ def _gated(each: Asked) -> Iterator[Region]:
 def _masked(each: Asked) -> Iterator[Region]:
     """Of tensors of which a mask takes elements those that it takes, where the program itself says which."""
     filled = each.facts.name == "masked_fill"
-    place, out = int(filled), each.outs[0]
+    place = int(filled)
     if len(each.numbers) <= place:
-        return
-    mask, formulas = known_mask(each.numbers[place]), each.numbers[place].formulas
-    for at, shape in enumerate(each.ins):
-        takes = (at == 2) if filled else (at == 1)
-        region = each.region
-        if mask is not None and at != place:
-            region = regions.let_through(region, out, mask == takes)
-        elif formulas is not None and at != place:
-            region = regions.let_through(region, out, formulas.shown(int(takes)))
-        yield regions.aligned(region, shape, out)
+        return iter(())
+    mask = known_mask(each.numbers[place])
+    choice = each.numbers[place].formulas if mask is None else mask
+    return needs.chosen(each, choice, (False, None, True) if filled else (None, True, False))
 
 
 def _triangular(each: Asked) -> Iterator[Region]:
@@ -781,26 +775,6 @@ def _solved(each: Asked) -> Iterator[Region]:
     yield from (of_known, of_matrix) if call.name == "cholesky_solve" else (of_matrix, of_known)
 
 
-def _multiplied(each: Asked) -> Iterator[Region]:
-    """A product of matrices, and a bias before them."""
-    bias, *matrices = each.ins
-    yield regions.aligned(each.region, bias, each.outs[0])
-    yield from needs.multiplied(each._replace(ins=matrices))
-
-
-def _by_vector(each: Asked) -> Iterator[Region]:
-    """Rows of a matrix times a vector, and a bias before them."""
-    *bias, matrix, vector = each.ins
-    yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in bias)
-    yield from needs.lettered(each._replace(ins=(matrix, vector)), ["ij", "j"], "i")
-
-
-def _outer(each: Asked) -> Iterator[Region]:
-    """A matrix, and a product of each element of one vector with each of another."""
-    yield regions.aligned(each.region, each.ins[0], each.outs[0])
-    yield from needs.lettered(each._replace(ins=each.ins[1:]), "ij", "ij")
-
-
 def _of_classes(each: Asked) -> Iterator[Region]:
     """A loss of each row of classes, which stand along the second dimension, or along the only one."""
     if len(each.outs[0]) == len(each.ins[0]) - 1:
@@ -985,12 +959,10 @@ def _recurrent(each: Asked) -> Iterator[Region]:
             yield from [held] * (2 if each.facts.name == "lstm" else 1)
 
 
-def _linear(each: Asked) -> Iterator[Region]:
+def _linear(each: Asked) -> list[Region]:
     """The weight stands the other way round, and a bias behind it."""
     rows, columns = range(len(each.ins[0]) - 1), ["out"] * (len(each.ins[1]) > 1)
-    words = [[*rows, "in"], [*columns, "in"]]
-    yield from needs.lettered(each._replace(ins=each.ins[:2]), words, [*rows, *columns])
-    yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in each.ins[2:])
+    return needs.added_to(each, [[*rows, "in"], [*columns, "in"]], [*rows, *columns], slice(2))
 
 
 def _convolved(each: Asked) -> Iterator[Region]:
@@ -1037,7 +1009,7 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "expand_copy"), needs.alike),
     **dict.fromkeys(("log_sigmoid_forward", "complex", "polar"), needs.alike),
     **dict.fromkeys(("mse_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy"), needs.alike),
-    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _of_classes), "addr": _outer,
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _of_classes),
     **dict.fromkeys(("where", "masked_fill"), _masked), **dict.fromkeys(("tril", "triu"), _triangular),
     **dict.fromkeys((f"{kind}_pad{d}d" for kind in ("reflection", "replication") for d in (1, 2, 3)), _padded_by_own),
     **dict.fromkeys(("cdist", "_cdist_forward"), _distances),
@@ -1059,7 +1031,6 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("max_unpool2d", "max_unpool3d"),
                     lambda each: needs.along(each, range(len(each.ins[0]))[-int(each.facts.name[-2]) :], many=2)),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
-    **dict.fromkeys(("mv", "addmv"), _by_vector),
     **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"),
                     lambda each: needs.along(each, [d % len(each.ins[0]) for d in each.facts.get("dim")])),
     **dict.fromkeys(("linalg_inv_ex", "_linalg_det", "linalg_matrix_exp", "linalg_pinv", "linalg_householder_product"),
@@ -1074,7 +1045,8 @@ _RULES: dict[str, needs.Rule] = {
                     lambda each: [regions.up_to(each.region, each.ins[0], _axis(each)) if each.ins[0] else WHOLE]),
     **dict.fromkeys(("log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed),
     **dict.fromkeys(SOFTMAXES, _of_scores), **dict.fromkeys((*PRODUCTS, "mul"), _product),
-    **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
+    **dict.fromkeys(("addmm", "baddbmm", "mv", "addmv", "addr"),
+                    lambda each: needs.added_to(each, *OF_LETTERS[each.facts.name])),
     "linear": _linear, "flex_attention": needs.attended, "scaled_dot_product_attention": _attended,
     **dict.fromkeys((f"{name}{d}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for d in (1, 2, 3)),
                     _resampled),

@@ -343,32 +343,17 @@ def _updated(call: Call) -> Sequence[Result]:
 _PRODUCT_FORMATS = {"_int_mm": "int32", "_scaled_mm": "bf16"}
 
 
-@_results("mm", "_int_mm", "bmm", tensors=2)
+@_results("mm", "_int_mm", "bmm", "mv", "dot", "vdot", tensors=2)
 @_results("_scaled_mm")
-@_results("addmm", "_addmm_activation", "baddbmm", tensors=3)
+@_results("addmm", "_addmm_activation", "baddbmm", "addbmm", "addmv", tensors=3)
 def _product(call: Call) -> Result:
-    a, b = call.operands(1, 2) if "add" in call.name else call.operands(0, 1)
-    if a.rank != b.rank or a.shape[-1] != b.shape[-2]:
+    factors = call.operands(1, 2) if "add" in call.name else call.operands(0, 1)
+    words, result = registry.OF_LETTERS[call.name]
+    pairs = [pair for x, word in zip(factors, words, strict=True) for pair in zip(word, x.shape, strict=False)]
+    sizes = dict(pairs)
+    if [len(word) for word in words] != [x.rank for x in factors] or any(sizes[word] != size for word, size in pairs):
         raise InputError(f"{call.full_name} of shapes that do not fit")
-    return _like(a, (*a.shape[:-1], b.shape[-1]), _PRODUCT_FORMATS.get(call.name))
-
-
-@_results("addbmm", tensors=3)
-def _products_summed(call: Call) -> Result:
-    a, b = call.operands(1, 2)
-    return _like(a, (a.shape[1], b.shape[2]))
-
-
-@_results("mv", tensors=2)
-@_results("addmv", tensors=3)
-def _matrix_by_vector(call: Call) -> Result:
-    a, x = call.operands(0, 1) if call.name == "mv" else call.operands(1, 2)
-    if x.shape != a.shape[1:]:
-        raise InputError("a vector is as long as the rows of its matrix")
-    return _like(a, a.shape[:1])
-
-
-_results("dot", "vdot", tensors=2)(lambda call: _like(call.operands(0, 1)[0], ()))
+    return _like(factors[0], [sizes[letter] for letter in result], _PRODUCT_FORMATS.get(call.name))
 
 
 @_results("matmul", tensors=2)

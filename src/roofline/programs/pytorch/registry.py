@@ -317,6 +317,14 @@ REDUCTIONS = {
     "_is_all_true": "sum", "_is_any_true": "sum", "hash_tensor": "sum",
 }  # fmt: skip
 
+#: Letters of the dimensions of products of two operands, and of the result; what is added stands before the operands.
+OF_LETTERS: dict[str, tuple[tuple[str, str], str]] = {
+    **dict.fromkeys(("mm", "_int_mm", "_scaled_mm", "addmm", "_addmm_activation"), (("mk", "kn"), "mn")),
+    **dict.fromkeys(("bmm", "baddbmm"), (("bmk", "bkn"), "bmn")), "addbmm": (("bmk", "bkn"), "mn"),
+    **dict.fromkeys(("mv", "addmv"), (("mk", "k"), "m")), **dict.fromkeys(("dot", "vdot"), (("k", "k"), "")),
+    "addr": (("m", "n"), "mn"),
+}  # fmt: skip
+
 #: FLOPs and transcendentals an element of a loss, before the elements are added up, and of the gradient of one.
 LOSSES: dict[str, tuple[int, int, str]] = {
     "mse_loss": (2, 0, "(x − y)²"),
