@@ -81,6 +81,11 @@ class PricedCall:
         return pricing.unknown(self.name, self.reads, self.writes, reason)
 
 
+def touching(amount: Size, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Tensors of each of which so many elements move, or as many as it has."""
+    return tuple(replace(t, touched=minimum(amount, t.elements)) for t in tensors)
+
+
 class _WithOperands(Protocol):
     @property
     def operands(self) -> Sequence[Tensor | None]: ...

@@ -286,7 +286,8 @@ def grouped_query(call: Call) -> Priced:
         caches = tuple(replace(t, touched=sizes.batch * kv_heads * h * seen) for t in caches)
     found = _attend(call, sizes, (*call.read(0, 1, 2), *caches), True, kept, window)
     written = () if presents or not in_place else caches
-    rows = tuple(_row(t, sizes.batch * kv_heads * q[1] * h, found) for t in written)
+    new = sizes.batch * kv_heads * q[1] * h
+    rows = tuple(cache.updated(found.writes[0].ident, role="kv", touched=new) for cache in written)
     found = _in_place(found, presents, q[1], length=2)
     where = "in its last places" if presents else "after them"
     note = f"a cache is full: all its positions are seen, and the new ones {where}"
@@ -310,11 +311,6 @@ def _in_place(op: Op, presents: Sequence[Tensor], new: Size, *, length: int) -> 
     """An attention that writes ``new`` positions of ``presents``, not all of them."""
     written = (replace(t, role="kv", touched=exact_div(t.elements, t.dims[length]) * new) for t in presents)
     return replace(op, writes=(*(t for t in op.writes if t not in presents), *written))
-
-
-def _row(cache: Tensor, amount: Size, op: Op) -> Tensor:
-    """The part of a cache that is written."""
-    return cache.updated(op.writes[0].ident, role="kv", touched=amount)
 
 
 @rule("com.microsoft.Attention", "QAttention")
@@ -772,14 +768,10 @@ def known(call: Call) -> Priced:
     """A function that the notation has too."""
     if call.name == "Pow":
         return pricing.power(call.name, call.reads, call.writes, call.constant(1))
-    if call.name == "Clip" and _bounds(call) == 1:
-        return call.elementwise("maximum")
+    if call.name == "Clip":
+        bounds = call.has(1) + call.has(2) or sum(name in call.attributes for name in ("min", "max"))  # before opset 11
+        return call.elementwise("maximum" if bounds == 1 else NAMES[call.name])
     return call.elementwise(NAMES[call.name])
-
-
-def _bounds(call: Call) -> int:
-    """Bounds that a clip has: inputs, attributes before opset 11."""
-    return call.has(1) + call.has(2) or ("min" in call.attributes) + ("max" in call.attributes)
 
 
 # GELU, exact or by tanh.

@@ -17,6 +17,7 @@ from roofline.ops.elementwise import DEQUANTISE, PER_ELEMENT, QUANTISE
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, pricing, rule
 from roofline.programs.pytorch.rules.windows import convolution, pool
+from roofline.programs.rule_table import touching
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
@@ -100,17 +101,12 @@ def grouped_mm(call: Call) -> Priced:
     else:
         sizes = {"m": a.shape[-2], "k": a.shape[-1], "n": b.shape[-1]}
         if b.rank == 3:
-            second = _met(second, sizes["m"], sizes["k"] * sizes["n"])
+            (second,) = touching(sizes["m"] * (sizes["k"] * sizes["n"]), second)  # of one matrix for each row
         elif a.rank == 3:
-            first = _met(first, sizes["n"], sizes["m"] * sizes["k"])
+            (first,) = touching(sizes["n"] * (sizes["m"] * sizes["k"]), first)
     op = pricing.contraction(call.name, (first, second), call.writes, **sizes)
     dims = {**op.dims, "groups": max((a, b), key=lambda each: each.rank).shape[0]} if a.rank != b.rank else op.dims
     return replace(op, reads=(*op.reads, *call.read_without(a, b)), dims=dims)
-
-
-def _met(matrices: Tensor, rows: Size, each: Size) -> Tensor:
-    """Matrices, or rows of one, of ``each`` elements, at most one for each that the other operand has to meet it."""
-    return replace(matrices, touched=minimum(rows * each, matrices.elements))
 
 
 @rule("_sparse_mm", "_sparse_addmm", "sparse_sampled_addmm", "_sparse_semi_structured_mm",
@@ -137,9 +133,9 @@ def sparse_product(call: Call, left: TensorOperand, right: TensorOperand, *added
     rows, columns = _meetings(left, right)
     reads = (*call.read(left, right), *bias)
     if not right.is_sparse and right.tensor is not None:
-        reads = (reads[0], _met(reads[1], _places(left, 1), columns), *reads[2:])
+        reads = (reads[0], *touching(_places(left, 1) * columns, reads[1]), *reads[2:])
     elif not left.is_sparse and left.tensor is not None:
-        reads = (_met(reads[0], _places(right, 0), rows), *reads[1:])
+        reads = (*touching(_places(right, 0) * rows, reads[0]), *reads[1:])
     op = pricing.contraction(call.name.strip("_"), reads[:2], call.writes, m=rows, n=columns, k=1)
     return call.beside(op, call.results[0].elements, pricing.arithmetic(call.writes), reads=reads) if bias else op
 
@@ -251,8 +247,7 @@ def _triangular(call: Call, matrix: TensorOperand, *, diagonal: bool = True) -> 
     """What a call reads that looks at one triangle of a matrix, or of each of a batch."""
     *batch, m, n = matrix.shape
     kept = product(batch) * linear_algebra.triangle(m, n, 0 if diagonal else -1)
-    halves = (replace(t, touched=minimum(kept, t.elements)) for t in call.read(matrix))
-    return (*halves, *call.read_without(matrix))
+    return (*touching(kept, *call.read(matrix)), *call.read_without(matrix))
 
 
 def _counted(call: Call, flops: Size, reads: tuple[Tensor, ...] | None = None) -> Priced:

@@ -18,7 +18,7 @@ from roofline.ops import linear_algebra
 from roofline.ops.convolution import Window, read_by_windows
 from roofline.programs.positions import broadcast, worked_out
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
-from roofline.programs.rule_table import compared, levels_of
+from roofline.programs.rule_table import compared, levels_of, touching
 from roofline.programs.tensor_parts import MOST_PLACES, once_each
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
@@ -54,7 +54,7 @@ rule(*(f"{kind}_pad{d}d_backward" for kind in ("reflection", "replication") for 
 @rule("diagonal_copy", "slice_copy", "select_copy", "narrow_copy", "as_strided_copy", "unfold_copy")
 def copied_part(call: Call) -> Priced:
     """Read and write the part that is taken."""
-    return call.move(reads=tuple(_touch(t, call.writes[0].elements) for t in call.reads))
+    return call.move(reads=touching(call.writes[0].elements, *call.reads))
 
 
 @rule("diagonal_scatter")
@@ -73,7 +73,7 @@ def triangle(call: Call) -> Priced:
     if call.in_place:
         zeros = product(batch) * m * n - kept
         return call.move(reads=(), writes=tuple(_part(t, zeros) for t in call.writes))
-    return call.move(reads=tuple(_touch(t, kept) for t in call.reads))
+    return call.move(reads=touching(kept, *call.reads))
 
 
 @rule("constant_pad_nd")
@@ -84,7 +84,7 @@ def padded(call: Call) -> Priced:
     for place, pad in enumerate(pads):
         cut[x.rank - 1 - place // 2] += minimum(0, pad)
     kept = product(maximum(0, size + cut.get(place, 0)) for place, size in enumerate(x.shape))
-    return call.move(reads=tuple(_touch(t, kept) for t in call.reads))
+    return call.move(reads=touching(kept, *call.reads))
 
 
 @rule("im2col")
@@ -152,7 +152,7 @@ def gathered(call: Call) -> Priced:
     (table, *rest), amount = call.reads, call.results[0].elements
     indices = list(operands_in(call.args[1:])) if call.name in ("index", "index_select") else []
     amount = _picked(amount, indices[0]) if len(indices) == 1 else amount
-    return call.move(reads=(_touch(table, amount), *rest), kind="gather")
+    return call.move(reads=(*touching(amount, table), *rest), kind="gather")
 
 
 @rule("index_put", "_index_put_impl", "_unsafe_index_put", "_unsafe_masked_index_put_accumulate")
@@ -179,7 +179,7 @@ def scattered(call: Call) -> Priced:
     adds = call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce") or bool(call.get("reduce"))
     reads = call.read(*values)
     if call.name.startswith("scatter"):
-        reads = (*reads[:1], *(_touch(t, amount) for t in reads[1:]))
+        reads = (*reads[:1], *touching(amount, *reads[1:]))
     return _scattered(call, reads, amount, adds)
 
 
@@ -216,7 +216,7 @@ def looked_up(call: Call) -> Priced:
     """Find the place of each value among n that are sorted: ⌈log₂(n + 1)⌉ comparisons each, with as many elements."""
     row, values = call.args[:2] if call.name == "searchsorted" else (call.args[1], call.args[0])
     sought, levels = values.elements if is_operand(values) else 1, levels_of(row.shape[-1] + 1)
-    sorted_rows = tuple(_touch(t, sought * levels) for t in call.read(row, call.operand("sorter")))
+    sorted_rows = touching(sought * levels, *call.read(row, call.operand("sorter")))
     reads = (*sorted_rows, *(call.read(values) if is_operand(values) else ()))
     return call.for_each("sort", sought, levels, reads=reads)
 
@@ -309,18 +309,14 @@ def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Size, adds: bool) 
         target = replace(target, needed=minimum(target.traffic_elements, int((~known).sum())))
     fresh = not call.in_place
     writes = call.writes if fresh else tuple(_part(t, amount) for t in call.writes)
-    before = (target,) if fresh else (_touch(target, amount),) if adds else ()
+    before = (target,) if fresh else touching(amount, target) if adds else ()
     size = amount if adds else 0
     return call.vector("scatter", size, amount, one_each=size, reads=(*before, *reads), writes=writes)
 
 
-def _touch(tensor: Tensor, amount: Size) -> Tensor:
-    return replace(tensor, touched=minimum(amount, tensor.elements))
-
-
 def _part(tensor: Tensor, amount: Size) -> Tensor:
     """The written part of a tensor. Of a tensor from outside the part is a tensor of its own."""
-    whole = _touch(tensor, amount)
+    (whole,) = touching(amount, tensor)
     return replace(whole, dims=(whole.touched,), touched=None) if tensor.updates else whole
 
 
@@ -332,7 +328,7 @@ _ROWS_NOTE = "an embedding reads the rows its indices name, not the whole table"
 def embedding(call: Call) -> Priced:
     """Gather one row of a table for every index."""
     table, indices = call.operands(0, 1)
-    reads = (_rows(call.read(table)[0], indices), *call.read(indices))
+    reads = (*_rows(call.read(table), indices), *call.read(indices))
     return pricing.move("embedding", reads, call.writes, kind="embedding", note=_ROWS_NOTE)
 
 
@@ -343,7 +339,7 @@ def embedding_bag(call: Call) -> Priced:
     bags = 0 if call.get("mode", 0) == 1 else call.results[0].shape[0]
     weighted = indices.elements if call.operand("per_sample_weights") is not None else 0
     flops = maximum(0, indices.elements - bags + weighted) * table.shape[-1]
-    reads = (_rows(call.read(table)[0], indices), *call.read_without(table))
+    reads = (*_rows(call.read(table), indices), *call.read_without(table))
     bag = replace(call, name="embedding_bag")
     return bag.for_each("embedding", flops, reads=reads, writes=call.writes, note=_ROWS_NOTE)
 
@@ -358,12 +354,12 @@ rule(
 def of_sample_weights(call: Call) -> Priced:
     """Each weight's gradient is the product of its row with the gradient of its bag."""
     grad, table, indices = call.operands(0, 1, 2)
-    reads = (*call.read(grad), _rows(call.read(table)[0], indices), *call.read_without(grad, table))
+    reads = (*call.read(grad), *_rows(call.read(table), indices), *call.read_without(grad, table))
     return call.for_each("embedding", indices.elements * table.shape[-1], 2, reads=reads)
 
 
-def _rows(table: Tensor, indices: TensorOperand) -> Tensor:
-    return _touch(table, _picked(indices.elements * (table.dims[-1] if table.dims else 1), indices))
+def _rows(tables: Sequence[Tensor], indices: TensorOperand) -> tuple[Tensor, ...]:
+    return touching(_picked(indices.elements * (tables[0].dims[-1] if tables[0].dims else 1), indices), *tables)
 
 
 def _picked(amount: Size, indices: TensorOperand) -> Size:

@@ -6,7 +6,6 @@ Lists of tensors and whole steps of optimizers are elementwise functions too.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from roofline.frozen import replace
 from roofline.ops.basic import arithmetic
@@ -23,6 +22,7 @@ from roofline.programs.pytorch.registry import (
     rule,
 )
 from roofline.programs.pytorch.rules.moving import is_named, nonzero_elements, scattered
+from roofline.programs.rule_table import touching
 from roofline.programs.tensor_parts import needing
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op
@@ -201,7 +201,7 @@ def picked(call: Call) -> Priced:
     scores, target = call.operands(0, 1) if forward else call.operands(1, 2)
     rows, others = target.elements, call.read_without(scores)
     picked = (*call.read(scores), *call.read(call.operand("weight"))) if forward else call.read(call.operand("weight"))
-    named = {t.ident: replace(t, touched=minimum(rows, t.elements)) for t in picked}
+    named = {t.ident: t for t in touching(rows, *picked)}
     reads = (*named.values(), *(t for t in others if t.ident not in named))
     return call.for_each("reduction", rows, reads=reads)
 
@@ -287,7 +287,7 @@ def renormed(call: Call) -> Priced:
     if call.name == "renorm":
         return call.for_each("reduction", table.elements, 3)
     size = call.operands(1)[0].elements * table.shape[-1]
-    read, *written = (replace(t, touched=minimum(size, t.elements)) for t in (*call.read(table), *call.writes[:1]))
+    read, *written = touching(size, *call.read(table), *call.writes[:1])
     return call.for_each("reduction", size, 3, reads=(read, *call.read_without(table)), writes=written)
 
 
@@ -317,7 +317,7 @@ def layer_norm(call: Call) -> Priced:
     """Normalise over the last dimensions: those that are stated, or that the scale has."""
     (x,) = call.operands(0)
     function = "rms_norm" if "rms" in call.name else "layer_norm"
-    affine = _given(call.args[2 : 3 if function == "rms_norm" else 4])
+    affine = sum(map(is_operand, call.args[2 : 3 if function == "rms_norm" else 4]))
     shape = call.get("normalized_shape")
     if not isinstance(shape, int | list | tuple):
         shape = call.args[2].shape if affine else x.shape[-1:]
@@ -329,7 +329,9 @@ def layer_norm(call: Call) -> Priced:
 def group_norm(call: Call) -> Priced:
     """Normalise over groups of channels."""
     (x,) = call.operands(0)
-    return _norm("group_norm", call, x.elements, x.shape[0] * call.stated("group"), affine=_given(call.args[1:3]))
+    return _norm(
+        "group_norm", call, x.elements, x.shape[0] * call.stated("group"), affine=sum(map(is_operand, call.args[1:3]))
+    )
 
 
 BATCH_NORMS = (
@@ -344,7 +346,7 @@ def batch_norm(call: Call) -> Priced:
     """Normalise over the batch: with statistics of the batch as a layer norm, with stored ones 2 an element."""
     (x,) = call.operands(0)
     function = "layer_norm" if call.is_training else "batch_norm"
-    return _norm(function, call, x.elements, x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
+    return _norm(function, call, x.elements, x.shape[1], affine=sum(map(is_operand, call.args[1:3])), name="batch_norm")
 
 
 @rule(
@@ -376,7 +378,3 @@ def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, nam
     return pricing.norm(
         function, call.reads, writes, elements=size, rows=rows, affine=affine, name=name, compute=compute
     )
-
-
-def _given(values: Any) -> int:
-    return sum(map(is_operand, values))
