@@ -35,7 +35,7 @@ import csv
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
@@ -448,10 +448,10 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
     """
     name = os.fspath(path)
     events = _events(name)
-    calls = [e for e in events if e.get("ph") == "X" and _category(e) in OPERATIONS and _timed(e)]
+    calls = [e for e in _timed(events, OPERATIONS) if e.get("ph") == "X"]
     if not calls:
         raise not_of_torch(name, events)
-    odd = next((e for e in (*calls, *_device_work(events)) if not 0 <= e["dur"] < math.inf), None)
+    odd = next((e for e in (*calls, *_timed(events, DEVICE_WORK)) if not 0 <= e["dur"] < math.inf), None)
     if odd is not None:
         raise InputError(f"{name}: {odd['name']} took {odd['dur']} us", hint="a time is a number, and not below 0")
     if not any(_dims(e) is not None for e in calls):
@@ -556,8 +556,11 @@ def _is_bare(event: dict[str, Any]) -> bool:
     return _is_free(name) or not name.startswith("aten::")
 
 
-def _timed(event: dict[str, Any]) -> bool:
-    return all(isinstance(event.get(key), int | float) for key in ("ts", "dur")) and isinstance(event.get("name"), str)
+def _timed(events: Sequence[dict[str, Any]], categories: Set[str]) -> list[dict[str, Any]]:
+    """The events of some categories that have a name and a time."""
+    kinds = {"ts": int | float, "dur": int | float, "name": str}
+    found = [event for event in events if _category(event) in categories]
+    return [event for event in found if all(isinstance(event.get(key), kind) for key, kind in kinds.items())]
 
 
 TraceCall = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -723,16 +726,12 @@ def _frozen(value: Any) -> Any:
     return str(value) if isinstance(value, dict) else value
 
 
-def _device_work(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [event for event in events if _category(event) in DEVICE_WORK and _timed(event)]
-
-
 def _kernel_seconds(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]) -> dict[str | None, float]:
     """Seconds of device work by the External id of the operation that launched it."""
     found: dict[str | None, float] = {}
     known = {_number_of(call) for call in calls}
     launchers: dict[str, str | None] | None = None
-    for event in _device_work(events):
+    for event in _timed(events, DEVICE_WORK):
         number, link = _number_of(event), _told(event).get("correlation")
         if (number is None or number not in known) and link is not None:
             launchers = _launchers(events, calls) if launchers is None else launchers
@@ -745,7 +744,7 @@ def _launchers(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]
     """The External id of the operation behind every correlation: the launch's own, or that of the call it lies in."""
     known = {_number_of(call) for call in calls}
     found: dict[str, str | None] = {}
-    launches = [e for e in events if _category(e) in LAUNCHES and _timed(e) and "correlation" in _told(e)]
+    launches = [e for e in _timed(events, LAUNCHES) if "correlation" in _told(e)]
     for listed in _by_thread((*calls, *launches)):
         around: list[dict[str, Any]] = []
         for event in listed:

@@ -34,12 +34,9 @@ from roofline.work import Op, Tensor
 @rule("dot_general")
 def dot_general(call: Call) -> Priced:
     """Contract some dimensions, batch over others: all that is left of either side is m and n."""
-    (left, right), (left_batch, right_batch) = call.params["dimension_numbers"]
-    a, b = call.ins[:2]
-    m, k = _rest(a, left, left_batch), product(a.shape[d] for d in left)
-    n, batch = _rest(b, right, right_batch), product(a.shape[d] for d in left_batch)
-    op = pricing.contraction(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
-    axes = [axis for d in left for axis in (a.split[d] if a.split else ())]
+    numbers, split = call.params["dimension_numbers"], call.ins[0].split
+    op, ((left, _), _) = _contracted(call, numbers), numbers
+    axes = [axis for d in left for axis in (split[d] if split else ())]
     return [op, *reduced_over(call, axes, call.writes[0], call.outs[0])]
 
 
@@ -47,12 +44,7 @@ def dot_general(call: Call) -> Priced:
 def ragged_dot(call: Call) -> Priced:
     """Every row meets the matrix of one group: the groups' dimension multiplies nothing, and t rows meet at most t."""
     numbers = call.params["ragged_dot_dimension_numbers"]
-    (left, right), (left_batch, right_batch) = numbers.dot_dimension_numbers
-    a, b = call.ins[:2]
-    m, k = _rest(a, left, left_batch), product(a.shape[d] for d in left)
-    n = _rest(b, (*right, *numbers.rhs_group_dimensions), right_batch)
-    batch = product(a.shape[d] for d in left_batch)
-    op = pricing.contraction(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
+    op, (a, b) = _contracted(call, numbers.dot_dimension_numbers, numbers.rhs_group_dimensions), call.ins[:2]
     reads = {tensor.ident: tensor for tensor in call.reads}
     if numbers.rhs_group_dimensions:
         groups = product(b.shape[d] for d in numbers.rhs_group_dimensions)
@@ -73,16 +65,24 @@ def scaled(call: Call) -> Priced:
     return replace(op, reads=call.reads)
 
 
-def _operands(call: Call) -> tuple[Tensor, ...]:
-    """Both operands; a constant that the program holds is written out as large as it is."""
-    return tuple(
+def _contracted(call: Call, numbers: Any, groups: Sequence[int] = ()) -> Op:
+    """A product of both operands, the second's ``groups`` left out, by what is contracted and what is a batch.
+
+    A constant that the program holds is written out as large as it is.
+    """
+    (left, right), (left_batch, right_batch) = numbers
+    a, b = call.ins[:2]
+    held = (
         tensor or Tensor(f"{call.writes[0].ident}.constant{place}", value.shape, value.dtype, touched=0)
-        for place, (tensor, value) in enumerate(zip(call.operands[:2], call.ins[:2], strict=True))
+        for place, (tensor, value) in enumerate(zip(call.operands[:2], (a, b), strict=True))
     )
-
-
-def _rest(value: Value, contracted: Sequence[int], batch: Sequence[int]) -> Size:
-    return product(size for d, size in enumerate(value.shape) if d not in contracted and d not in batch)
+    sizes = {
+        "m": product(a.shape[d] for d in range(len(a.shape)) if d not in (*left, *left_batch)),
+        "n": product(b.shape[d] for d in range(len(b.shape)) if d not in (*right, *groups, *right_batch)),
+        "k": product(a.shape[d] for d in left),
+        "batch": product(a.shape[d] for d in left_batch),
+    }
+    return pricing.contraction(call.name, tuple(held), call.writes, **sizes)
 
 
 def window_places(
