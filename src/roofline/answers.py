@@ -544,20 +544,11 @@ READ_AS = {
 }  # fmt: skip
 
 #: The other way round, with heads that are not those of a table of sizes; a fact or a column may say its own name.
-_NAMES_AS_DATA = {head: name for name, head in READ_AS.items()} | {
+NAMES_AS_DATA = {head: name for name, head in READ_AS.items()} | {
     "FLOPs": "flops", "FLOP/B": "intensity", "kernel by kernel": "op_by_op", "ridge": "critical_intensity",
     "an hour": "cost_per_hour", "all overlaps": "lower", "none does": "upper", "needs": "memory", "each link": "sent",
     "bytes take": "wire_time", "hops take": "hop_time", "bytes moved": "bytes", "KV per token": "kv_per_token",
 }  # fmt: skip
-
-
-def name_as_data(said: str) -> str:
-    """What data call what a reader sees under a name: an answer's own attribute where it is one.
-
-    >>> name_as_data("at best"), name_as_data("matrix bf16")
-    ('lower', 'matrix bf16')
-    """
-    return _NAMES_AS_DATA.get(said, said)
 
 
 def chosen_table(name: str | None, names: Collection[str]) -> str:
@@ -589,7 +580,8 @@ def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str
     names: list[str] = []
     for at, column in enumerate(table.columns):
         spelt = column.name.replace("-\n", "").replace("\n", " ")
-        name = name_as_data(column.meaning or spelt or ("name" if at == 0 else f"column {at + 1}"))
+        name = column.meaning or spelt or ("name" if at == 0 else f"column {at + 1}")
+        name = NAMES_AS_DATA.get(name, name)
         names.append(name if name not in names else f"{name} {at + 1}")
     width, cells = range(len(names)), [[*row.cells, *[None] * (len(names) - len(row.cells))] for row in table.rows]
     figured = {at for row in cells for at in width if isinstance(row[at], _FIGURES)}

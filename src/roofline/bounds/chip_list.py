@@ -42,6 +42,7 @@ from roofline.quantity import agree, format_number, format_percent, format_quant
 from roofline.sections import (
     BLANK,
     Amount,
+    Cell,
     Column,
     CrossTable,
     Headline,
@@ -292,21 +293,19 @@ def figure_tables(machine: Machine) -> dict[str, Table]:
     """The figures of a machine with basis, source and what other sources make of them; and those of other sources."""
     paths, said = {id(figure): path for path, figure in figures_by_path(machine).items()}, verdicts(machine)
     names = ("part", "figure", "value", "basis", "source", "date", "note", "verdict")
-    rows = [
-        Row((
-            each.part, each.what, each.amount, each.figure.basis, each.figure.source, each.figure.date,
-            each.figure.remarks, said.get(paths.get(id(each.figure), ""), ""),
-        ))
-        for each in _figures(machine)
-    ]  # fmt: skip
     of = ("figure", "value", "basis", "source", "date", "note", "rejected")
+
+    def row(figure: Figure, first: Sequence[Cell], last: Cell) -> Row:
+        return Row((*first, figure.basis, figure.source, figure.date, figure.remarks, last))
+
+    rows = [
+        row(each.figure, (each.part, each.what, each.amount), said.get(paths.get(id(each.figure), ""), ""))
+        for each in _figures(machine)
+    ]
     others = [
-        Row((
-            item.of, Amount(item.figure.value, figure_unit(item.of)), item.figure.basis, item.figure.source,
-            item.figure.date, item.figure.remarks, YesNo(item.rejected),
-        ))
+        row(item.figure, (item.of, Amount(item.figure.value, figure_unit(item.of))), YesNo(item.rejected))
         for item in machine.alternates
-    ]  # fmt: skip
+    ]
     return {
         "figures": Table([Column(name) for name in names], rows, "figures"),
         "other sources": Table([Column(name) for name in of], others, "other sources"),

@@ -50,6 +50,7 @@ from typing import Any
 from roofline.answers import (
     AS_EXPECTED,
     COST_OF_FORM,
+    NAMES_AS_DATA,
     OPERATIONS,
     TIMES,
     Answer,
@@ -58,7 +59,6 @@ from roofline.answers import (
     Fact,
     Obstacle,
     attributes,
-    name_as_data,
     numbered,
     plain_data,
     plain_table,
@@ -873,7 +873,7 @@ class SideBySide(Answer):
 
     def column_of(self, name: str) -> str:
         """What data call a fact."""
-        return (self._said_of(name).column if name in self.facts else "") or name_as_data(name)
+        return (self._said_of(name).column if name in self.facts else "") or NAMES_AS_DATA.get(name, name)
 
     def works_as_data(self) -> dict[str, list[Any]]:
         """What each answer is about, where it is not the same line of all: its model."""

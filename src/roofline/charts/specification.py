@@ -30,7 +30,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import groupby
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from roofline.answers import attributes
 from roofline.errors import check_one_of
@@ -339,6 +339,17 @@ MARK_NAMES: dict[type[Mark], str] = {
 AnyMark = TypeVar("AnyMark", Line, Point, Region, Ridge, Bar, HeatCell)
 
 
+class _Marks(Generic[AnyMark]):
+    """A property of a specification: its marks of one kind, in order."""
+
+    def __init__(self, kind: type[AnyMark], says: str) -> None:
+        self.kind: type[AnyMark] = kind
+        self.__doc__ = says
+
+    def __get__(self, chart: Any, owner: type | None = None) -> tuple[AnyMark, ...]:
+        return self if chart is None else tuple(mark for mark in chart.marks if isinstance(mark, self.kind))  # type: ignore[return-value]
+
+
 @check_methods
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Specification:
@@ -365,35 +376,12 @@ class Specification:
     width: int = 720
     height: int = 480
 
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """The lines in order."""
-        return self._only(Line)
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """The operations in order."""
-        return self._only(Point)
-
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        """The coloured stretches in order."""
-        return self._only(Region)
-
-    @property
-    def ridges(self) -> tuple[Ridge, ...]:
-        """The corners in order: ridges of a roofline, knees of a curve."""
-        return self._only(Ridge)
-
-    @property
-    def bars(self) -> tuple[Bar, ...]:
-        """The bars in order."""
-        return self._only(Bar)
-
-    @property
-    def cells(self) -> tuple[HeatCell, ...]:
-        """The cells of a heat map in order."""
-        return self._only(HeatCell)
+    lines = _Marks(Line, "The lines in order.")
+    points = _Marks(Point, "The operations in order.")
+    regions = _Marks(Region, "The coloured stretches in order.")
+    ridges = _Marks(Ridge, "The corners in order: ridges of a roofline, knees of a curve.")
+    bars = _Marks(Bar, "The bars in order.")
+    cells = _Marks(HeatCell, "The cells of a heat map in order.")
 
     def line(self, label: str) -> Line:
         """Find a line by its label."""
@@ -437,9 +425,6 @@ class Specification:
         above = sum(mark.share is not None and mark.share > 1 for mark in self.points)
         odd = f", {above} above the roof" if above else ""
         return f"<{type(self).__name__} {self.title!r}: {self.kind} with {', '.join(counts)}{odd}>"
-
-    def _only(self, kind: type[AnyMark]) -> tuple[AnyMark, ...]:
-        return tuple(mark for mark in self.marks if isinstance(mark, kind))
 
 
 def _thinned(line: Line, axis: Axis, columns: int, kept: Collection[float]) -> Line:
