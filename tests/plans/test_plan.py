@@ -570,7 +570,7 @@ def test_what_is_done_is_kept_when_it_is_stopped() -> None:
         found = plan("llama-3-8b", **EIGHT)
     assert found.best is not None
     assert {choice.deployment.replica.chip for choice in found.choices} == {"h100"}
-    assert found.stopped == "STOPPED after 1 of 2 chips and formats: the others were not searched"
+    assert found.stopped == "stopped after 1 of 2 chips and formats: the others were not searched"
     assert found.to_dict()["stopped"] == found.stopped
 
 

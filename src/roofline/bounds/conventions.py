@@ -51,16 +51,15 @@ class Setting(NamedTuple):
     choices: tuple[str, ...] = ()
     default: Any = None
 
-    def explain(self, default: str = "") -> str:
-        """What it means in one line; it names the byte policies, the default one first."""
-        first = default or "each-op"
-        names = (first, *(name for name in BYTE_POLICIES if name != first))
-        others = ", ".join(f"{name} ({BYTE_POLICIES[name].brief}{', default' * (name == first)})" for name in names)
+    def explain(self, default: str | None = "each-op") -> str:
+        """What it means in one line; it names the byte policies, the ``default`` one first where one is named."""
+        names = sorted(BYTE_POLICIES, key=lambda name: name != default)
+        others = ", ".join(f"{name} ({BYTE_POLICIES[name].brief}{', default' * (name == default)})" for name in names)
         return self.help.replace("{policies}", others)
 
     def explain_option(self, default: str = "") -> str:
         """What its option means in one line."""
-        return self.option_help or self.explain(default)
+        return self.option_help or self.explain(default or "each-op")
 
 
 def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
@@ -272,6 +271,4 @@ def table() -> str:
     return "\n".join(rows)
 
 
-MEANINGS.update(
-    {each.name: each.metadata["setting"].explain().replace(", default)", ")") for each in fields(Conventions)}
-)
+MEANINGS.update({each.name: each.metadata["setting"].explain(None) for each in fields(Conventions)})

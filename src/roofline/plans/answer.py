@@ -1065,8 +1065,7 @@ def answer(asked: PlanQuestion, search: Search | None = None, cluster: Cluster |
     except KeyboardInterrupt:
         if not any(bests.values()):
             raise
-        done = stopped(len(bests), len(work.groups), "chips and formats")
-        said = f"{done.replace('stopped', 'STOPPED', 1)}: the others were not searched"
+        said = f"{stopped(len(bests), len(work.groups), 'chips and formats')}: the others were not searched"
     found = [best for _, best in sorted(bests.items()) if best is not None]
     intervals = {}
     if asked.library is not None and not said:
