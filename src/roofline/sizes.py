@@ -530,10 +530,8 @@ def check_itself(name: str, value: Any, depth: int = 0) -> None:
 def check_listed(rows: int) -> None:
     """Refuse lists of more rows than :data:`MOST_LISTED`, before they are made."""
     if rows > MOST_LISTED:
-        raise SizeError(
-            f"an answer over {rows:,} rows is too large for lists",
-            hint=f"{MOST_LISTED:,} at most; its columns are arrays; a sweep that keeps 'rows' writes them in blocks",
-        )
+        hint = f"{MOST_LISTED:,} at most; its columns are arrays; a sweep that keeps 'rows' writes them in blocks"
+        raise SizeError(f"an answer over {rows:,} rows is too large for lists", hint=hint)
 
 
 def check_number_of(name: str, value: Any) -> None:

@@ -90,9 +90,8 @@ def _chart(found: DeploymentPlan, name: str, label: str) -> Chart:
     if not curves:
         raise InputError("no replica fits, so there is nothing to draw", hint="more chips, or narrower formats")
     if name == "per_token" and found.asked.load.output == 1:
-        raise InputError(
-            "answers of one token have no time per token", hint=either("--view first-token", "plot('first-token')")
-        )
+        hint = either("--view first-token", "plot('first-token')")
+        raise InputError("answers of one token have no time per token", hint=hint)
     limits, which = dict(found.asked.limits.items()), f"p{found.asked.limits.percentile:g}"
     limit = limits.get(name)
     x = [float(value) for _, curve in curves for value in getattr(curve, name)]

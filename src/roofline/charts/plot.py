@@ -127,9 +127,8 @@ def plot(
         return _roofline(draw, asked, given, title, theme, _estimator(estimate, constants, eager))
     misplaced = next((name for name, value in given.items() if value), None)
     if misplaced is not None:
-        raise InputError(
-            f"{misplaced} goes with a roofline, not with {chosen} over a size", hint=f"leave {misplaced} out"
-        )
+        wrong = f"{misplaced} goes with a roofline, not with {chosen} over a size"
+        raise InputError(wrong, hint=f"leave {misplaced} out")
     curves = _curves(asked, over)
     chart, expects = draw(curves, title=title, theme=theme), _estimator(estimate, constants, eager)
     if expects is None:
@@ -147,9 +146,8 @@ def _estimator(library: str | bool | Estimator, files: Any, eager: bool) -> Any:
             raise wrong
         given = next((name for name, value in chosen.items() if value), None)
         if given is not None:
-            raise InputError(
-                f"{spelled(given)} goes with {spelled('estimate')}", hint=f"add {spelled('estimate', 'vllm')}"
-            )
+            hint = f"add {spelled('estimate', 'vllm')}"
+            raise InputError(f"{spelled(given)} goes with {spelled('estimate')}", hint=hint)
         return None
     return Estimator("vllm" if library is True else library, files, eager)
 

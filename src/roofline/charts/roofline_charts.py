@@ -136,18 +136,16 @@ def roofline_chart(
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
     if allowed and len(allowed) != len(runs):
-        raise InputError(
-            f"allowed has {len(allowed)} bounds for {len(runs)} runs", hint="give one for each of measured"
-        )
+        hint = "give one for each of measured"
+        raise InputError(f"allowed has {len(allowed)} bounds for {len(runs)} runs", hint=hint)
     priced = list(allowed) or bounds_of([(run, machines[at]) for run, at in runs])
     places = [machine_index(answer.machine, machines) for answer in bounds]
     answers = list(zip([*bounds, *priced], [*places, *(at for _, at in runs)], strict=True))
     roofs = _roofs(machines, dtypes, levels, answers, zones)
     if not any(any(roof.ridge_points()) for roof in roofs):
         known = joined([machine.name for machine in machines])
-        raise InputError(
-            f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14"
-        )
+        wrong = f"no roof to draw: {known} needs a peak and a bandwidth"
+        raise InputError(wrong, hint="give both, as in set bf16=1e14")
     colors = range(len(machines)) if zones else [roof.series for roof in roofs]
     done = [
         (replace(point, series=colors[at]), part if len(points) > 1 else answer)

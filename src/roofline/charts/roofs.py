@@ -149,9 +149,8 @@ def check_known(machines: Sequence[Machine], dtypes: Sequence[str], levels: Sequ
             chosen = next((found for machine in machines if (found := find_level(machine, name))), None)
             if chosen is None:
                 level(machines[0], name)
-            raise InputError(
-                f"no bandwidth is known for {name} of {_names(machines)}", hint=f"give one: set {name}='… B/s'"
-            )
+            wrong = f"no bandwidth is known for {name} of {_names(machines)}"
+            raise InputError(wrong, hint=f"give one: set {name}='… B/s'")
 
 
 def without_slope(roofs: Sequence[Roof], levels: Sequence[str]) -> list[str]:

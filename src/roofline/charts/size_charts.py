@@ -192,9 +192,8 @@ def _check(unknown: str, sizes: Mapping[str, Any]) -> None:
         raise SizeError(f"nothing varies: size {unknown} is not given", hint=hint)
     given = sizes[unknown]
     if not _is_listed(given) or len({float(value) for value in given}) < 2:
-        raise SizeError(
-            f"size {unknown} has one value, {given!r}", hint=f"a curve needs several{_AS_IN.format(unknown)}"
-        )
+        wrong = f"size {unknown} has one value, {given!r}"
+        raise SizeError(wrong, hint=f"a curve needs several{_AS_IN.format(unknown)}")
     several = {name: len(set(value)) for name, value in sizes.items() if name != unknown and _is_listed(value)}
     curves = math.prod(several.values())
     if curves > MOST_CURVES:

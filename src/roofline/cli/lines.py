@@ -179,9 +179,8 @@ def _name_of(formula: Any, index: int) -> str:
 def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: dict[str, Any]) -> Any:
     several = next((name for name, value in sizes.items() if isinstance(value, list)), None)
     if several is not None:
-        raise InputError(
-            f"size {several} has several values", hint="a formula is shown at one; roofline sweep takes several"
-        )
+        hint = "a formula is shown at one; roofline sweep takes several"
+        raise InputError(f"size {several} has several values", hint=hint)
     options["on"] = on
     from roofline.models.closed_form import formula
     from roofline.models.config import is_model

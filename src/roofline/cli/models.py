@@ -56,6 +56,7 @@ from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.quantity import format_count, whole_number
 from roofline.sections import BLANK, Amount, Column, Row, Section, Sentences, Table, figures
+from roofline.signatures import spelled
 from roofline.sizes import check, is_array
 
 if TYPE_CHECKING:
@@ -111,10 +112,8 @@ def without_model(options: dict[str, Any], *also: str) -> None:
     groups = (STEP_SIZES, OF_TRAINING, SHARING_OF_EACH, STORED, SERVED)
     for name in (*(name for group in groups for name in group.names), "phase", *also):
         if options.pop(name) not in (None, False):
-            raise InputError(
-                f"--{name.replace('_', '-')} is about a model, and this is a line of notation",
-                hint="give a model's name, or leave it out",
-            )
+            hint = "give a model's name, or leave it out"
+            raise InputError(f"{spelled(name)} is about a model, and this is a line of notation", hint=hint)
 
 
 def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dict[str, Any]]:
@@ -129,7 +128,7 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
         if (name in _TRAINED) != (phase == "train"):
             what = "about training" if name in _TRAINED else "no size of a training step"
             hint = "add --phase train" if name in _TRAINED else "its sizes are --batch-tokens and --sequence"
-            raise InputError(f"--{name.replace('_', '-')} is {what}", hint=hint)
+            raise InputError(f"{spelled(name)} is {what}", hint=hint)
     _check_sizes_of(phase, given)
     arguments = {**target_arguments(options), **SHARING_OF_EACH.arguments(options, on), **given}
     for name in ("flops", "bytes_", "intensity", "dtype"):
@@ -142,8 +141,8 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
             raise InputError(f"--{name} says nothing about a model", hint="leave it out")
     lists = next((name for name, value in arguments.items() if isinstance(value, list)), None)
     if lists is not None and not several:
-        flag = f"--{lists.replace('_', '-')}"
-        raise InputError(f"{flag} has several values", hint="a formula is of one; roofline sweep takes several")
+        wrong = f"{spelled(lists)} has several values"
+        raise InputError(wrong, hint="a formula is of one; roofline sweep takes several")
     return phase, {**arguments, **conventions}
 
 
@@ -297,10 +296,8 @@ def _check_side_by_side() -> None:
     """Refuse an option of one step where several are compared."""
     if word := word_given(_OF_ONE_STEP):
         table = "roofline sweep takes it over several machines and batches, and with --price names the cheapest of all"
-        raise InputError(
-            f"{word} is of one step, and several models, machines, formats or policies are given",
-            hint=table if word == "--tpot" else "give one of each, without commas",
-        )
+        wrong = f"{word} is of one step, and several models, machines, formats or policies are given"
+        raise InputError(wrong, hint=table if word == "--tpot" else "give one of each, without commas")
 
 
 def _picture(found: Any, view: str | None, phase: str | None) -> Any:
@@ -508,8 +505,8 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
         return
     for name in ("days", "chip_hours"):
         if options.pop(name) is not None:
-            word = name.replace("_", "-")
-            raise InputError(f"--{word} is of a budget without a step", hint="leave --batch-tokens out, or give --mfu")
+            hint = "leave --batch-tokens out, or give --mfu"
+            raise InputError(f"{spelled(name)} is of a budget without a step", hint=hint)
     options["tokens"] = _one("tokens", options["tokens"])
     for name in ("batch_tokens", "sequence"):
         options[name] = _sizes(name, options[name])
@@ -641,10 +638,8 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
     """Answer for a token budget without a step; an option about steps is refused."""
     tokens = _one("tokens", options["tokens"])
     if tokens is None:
-        raise InputError(
-            "--batch-tokens is missing",
-            hint="tokens of one step over all chips, as in --batch-tokens 4M; or --tokens alone: a budget",
-        )
+        hint = "tokens of one step over all chips, as in --batch-tokens 4M; or --tokens alone: a budget"
+        raise InputError("--batch-tokens is missing", hint=hint)
     not_alone({name: ("batch_tokens",) for name in options if name not in (*_OF_BUDGETS, "batch_tokens")})
     from roofline.models.training.budget import budget
 

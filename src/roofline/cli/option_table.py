@@ -431,10 +431,8 @@ def _last_of_one(context: click.Context, parameter: click.Parameter, values: tup
     """Take the one value of an option; a second is an error, not an override."""
     named = targets(values)
     if len(named) > 1:
-        raise InputError(
-            f"{context.info_name} takes one machine, and --on names {len(named)}: {', '.join(map(str, named))}",
-            hint="roofline bound, llm, train and solve put several side by side",
-        )
+        wrong = f"{context.info_name} takes one machine, and --on names {len(named)}: {', '.join(map(str, named))}"
+        raise InputError(wrong, hint="roofline bound, llm, train and solve put several side by side")
     return values[0] if values else None
 
 

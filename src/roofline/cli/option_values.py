@@ -28,6 +28,7 @@ from roofline.lazy import np
 from roofline.notation.calls import longest_match
 from roofline.ops.formula import FUNCTIONS
 from roofline.quantity import format_quantity, format_times, in_a_row, kind_of, parse, whole_number
+from roofline.signatures import spelled
 from roofline.sizes import LARGEST, grouped, is_array, is_number
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
@@ -395,9 +396,8 @@ def one_expression(expressions: Sequence[str]) -> str | None:
             hint += f"; a formula of sizes is made with {', '.join(FUNCTIONS)}"
         raise InputError(f"one expression at a time, not {len(expressions)}: {shown}", hint=hint)
     if expressions and is_program(expressions[0]):
-        raise InputError(
-            f"{expressions[0]} is a program", hint=f"roofline trace {expressions[0]} prices its operations"
-        )
+        wrong = f"{expressions[0]} is a program"
+        raise InputError(wrong, hint=f"roofline trace {expressions[0]} prices its operations")
     return expressions[0] if expressions else None
 
 
@@ -498,7 +498,7 @@ def check_chips_of_each(options: dict[str, Any]) -> None:
     name = next(iter(values_listed(options, WAYS)), None)
     if name is not None and len(targets(options["on"])) == 1:
         hint = "ask for one layout at a time, for the fastest by --search, or for a table by `roofline sweep`"
-        raise InputError(f"--{name.replace('_', '-')} has several values, one a machine, and one is asked", hint=hint)
+        raise InputError(f"{spelled(name)} has several values, one a machine, and one is asked", hint=hint)
 
 
 def model_size(
@@ -527,7 +527,7 @@ def model_size(
     else:
         is_wrong = isinstance(value, str) and not _is_open(of, value)
     if is_wrong:
-        raise InputError(f"--{name.replace('_', '-')} {quoted(text)} is not a {what}", hint=hint)
+        raise InputError(f"{spelled(name)} {quoted(text)} is not a {what}", hint=hint)
     return [int(number) for number in each] if whole else value
 
 

@@ -514,9 +514,8 @@ def _kept(run: Callable[..., Any], own: str) -> Callable[..., Any]:
         files = given if isinstance(given, tuple) else (given,) * (given is not None)
         _check_looks(meta.get(LOOK, ()), kept)
         if len(kept) + len(files) > 1 and prints_json:
-            raise InputError(
-                "--json prints one answer, and each file is one", hint="name one file, or leave out --json"
-            )
+            hint = "name one file, or leave out --json"
+            raise InputError("--json prints one answer, and each file is one", hint=hint)
         for path in kept:
             if "language" in options:
                 check_language(path, options["language"])

@@ -313,10 +313,8 @@ def _built(value: Any, label: str, inputs: Sequence[Any], frontend: str) -> tupl
         made, own = made
         inputs = tuple(own) if isinstance(own, tuple | list) else (own,)
     if not callable(made):
-        raise InputError(
-            f"{label} gives {type(made).__name__}",
-            hint="it should return a module or a function, or one and its inputs",
-        )
+        hint = "it should return a module or a function, or one and its inputs"
+        raise InputError(f"{label} gives {type(made).__name__}", hint=hint)
     return made, inputs
 
 
@@ -411,8 +409,7 @@ def _trips(words: Sequence[str]) -> Any:
         place, _, number = word.rpartition("=")
         trips = whole_number(number)
         if trips is None:
-            raise InputError(
-                f"--trips {quoted(word)} is not N or PLACE=N", hint="as in --trips 10, or --trips step.py:12=10"
-            )
+            hint = "as in --trips 10, or --trips step.py:12=10"
+            raise InputError(f"--trips {quoted(word)} is not N or PLACE=N", hint=hint)
         found[place] = trips
     return found[""] if list(found) == [""] else found

@@ -157,9 +157,8 @@ def _over_chips(
         }
         if any(not chip_counts(symbol) for symbol in named_so) or read[2] in (*made.point, *made.rates):
             other = f"{read[0]}:{'m' if read[2] == 'n' else 'n'}"
-            raise InputError(
-                f"{read[2]} is a size or a rate of {made.expression}", hint=f"another name of the chips: {other}"
-            )
+            hint = f"another name of the chips: {other}"
+            raise InputError(f"{read[2]} is a size or a rate of {made.expression}", hint=hint)
         forms.append((made, ValidRange(each.holds, each.says)))
     shown = [each for each in ranges if all(each.says != said for said, _ in refused)]
     if refused and (not shown or shown[-1].most == 1):  # one chip alone is no answer about several

@@ -432,10 +432,8 @@ def _missing(text: str, *, listed: str = _LISTED) -> InputError:
         return InputError(f"one model here, not {text.count(',') + 1}: {text}", hint=several)
     plain = text.strip().lower()
     if is_machine(plain):
-        return InputError(
-            f"{quoted(text)} is a machine, not a model",
-            hint=f"name a model; to llm and train it is {spelled('on', text)}",
-        )
+        wrong = f"{quoted(text)} is a machine, not a model"
+        return InputError(wrong, hint=f"name a model; to llm and train it is {spelled('on', text)}")
     kind = type_in_name(plain)
     if _HUB_ID.fullmatch(text.strip()):
         hint = "it is neither shipped nor in the hub's local cache: give its config.json, or a folder that holds it"

@@ -628,10 +628,8 @@ def expected_replica(library: str, by_floors: UnloadedReplica, prefill: Bound) -
     if step is None or not was_measured(step, unknown is None, machine):
         if unknown is not None:
             kind = unknown.unknown[0].run.kind
-            raise UnknownConstantsError(
-                f"no constants of {library} are known for {kind} on {machine.name}",
-                hint=f"leave {spelled('estimate')} out for a plan by floors; {call('calibrate')} makes constants",
-            )
+            hint = f"leave {spelled('estimate')} out for a plan by floors; {call('calibrate')} makes constants"
+            raise UnknownConstantsError(f"no constants of {library} are known for {kind} on {machine.name}", hint=hint)
         said.append(f"expected: kernels alone, as {library} has no constants of steps on this chip in this format")
         return replace(
             by_floors, step=every([each.value for each in kernels]), prompt=alone / copies, lag=alone - alone / copies,

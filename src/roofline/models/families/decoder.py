@@ -509,10 +509,8 @@ class Routing:
         idle = fields.count(*self.idle) if self.idle else 0
         chosen, rest = divmod(experts_per_token(fields, count + idle, *self.top_k) * count, count + idle)
         if rest:
-            raise InputError(
-                f"{fields.name} sends a token to a fraction of an expert on average",
-                hint=f"{count} experts compute and {idle} do not: experts a token × {count} ÷ {count + idle} is whole",
-            )
+            hint = f"{count} experts compute and {idle} do not: experts a token × {count} ÷ {count + idle} is whole"
+            raise InputError(f"{fields.name} sends a token to a fraction of an expert on average", hint=hint)
         beside = Mlp("shared", width, shared, activation=act, bias=flag(fields, self.shared_bias))
         return MixtureOfExperts(
             self.module, width, hidden, count, chosen, activation=act,

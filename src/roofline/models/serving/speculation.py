@@ -307,10 +307,8 @@ def drafter(
         return Drafter(f"a draft of {by:g} of a step", share=float(by))
     if by == "mtp":
         if options.get("pipeline") not in (None, 1):
-            raise InputError(
-                "prediction layers stand on the last stage of a pipeline alone, and a draft there is not modelled",
-                hint="leave pipeline out, or name a draft model",
-            )
+            wrong = "prediction layers stand on the last stage of a pipeline alone, and a draft there is not modelled"
+            raise InputError(wrong, hint="leave pipeline out, or name a draft model")
         own = prediction_layer(model)
         # its table and its head are those of the model
         layers = own.layers * min(length, _modules(model))
