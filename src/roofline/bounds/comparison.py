@@ -557,7 +557,12 @@ class SideBySide(Answer):
             if len(kept) > 1:
                 own = (self.names[at] for at in kept)
                 names = (name.without("policy") if isinstance(name, AnswerName) else name for name in own)
-                yield f"by policy {policy} ", SideBySide(tuple(names), tuple(self.answers[at] for at in kept))
+                yield f"by policy {policy} ", self.some(kept, names)
+
+    def some(self, places: Sequence[int], names: Iterable[str]) -> SideBySide:
+        """The answers at some places side by side, under ``names``."""
+        own: list[Any] = [[of[at] for at in places if of] for of in (self.answers, self.break_evens, self.ways)]
+        return SideBySide(tuple(names), *map(tuple, own))
 
     def verdicts(self) -> list[str]:
         """Who has the best of the headline, by how much, and why; by each policy where there are several."""
@@ -1618,15 +1623,7 @@ class SideBySideByWork(SideBySide):
     def parts(self) -> dict[str, SideBySide]:
         """The answers about each work side by side."""
         each = {work: _positions(self.works, work) for work in self.works}
-        return {
-            work: SideBySide(
-                tuple(self.places[at] for at in own),
-                tuple(self.answers[at] for at in own),
-                tuple(self.break_evens[at] for at in own) if self.break_evens else (),
-                tuple(self.ways[at] for at in own) if self.ways else (),
-            )
-            for work, own in each.items()
-        }
+        return {work: self.some(own, (self.places[at] for at in own)) for work, own in each.items()}
 
     @property
     def kind(self) -> str:
