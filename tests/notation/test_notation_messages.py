@@ -165,7 +165,7 @@ stride is at least 1, not 0
                                             ^
 """,
     """
-expected stride= a whole number, found '-'; as in stride=(2, 2)
+expected stride= a whole number, found '-'; as in stride=2
   conv(bf16[B, 8, 3], bf16[3, 3, O], stride=-1)
                                             ^
 """,

@@ -517,9 +517,8 @@ def _value(cursor: Cursor, key: str) -> Any:
 def _number(cursor: Cursor, key: str) -> int:
     token = cursor.token
     if token.kind != "number":
-        example = "(2, 2)" if key in _NUMBER_LISTS else "2"
         words = ", 'same', 'valid'" if key == "pad" else ""
-        raise cursor.expected(f"{key}= a whole number{words}", hint=f"as in {key}={example}")
+        raise cursor.expected(f"{key}= a whole number{words}", hint=f"as in {key}=2")
     cursor.advance()
     counted = f"{key} is a whole number" + (f" of {_COUNTS[key]}" if key in _COUNTS else "")
     number = read_whole_number(cursor, token, counted, key, "numbers")
