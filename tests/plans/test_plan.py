@@ -328,8 +328,13 @@ def test_the_reply_names_the_deployment_that_words_mean(capsys: pytest.CaptureFi
 
 
 def test_a_number_of_chips_that_no_layout_takes_as_one_replica_is_told_so():
-    """7 chips are 7 replicas of one, each too small for 141 GB; 7 chips of one replica are for the words to name."""
-    found = plan("llama-3-70b", on="h100", count=range(1, 9), rate=1, prompt=1024, output=128, formats="bf16")
+    """7 chips are 7 replicas of one, each too small for 141 GB; 7 chips of one replica are for the words to name.
+
+    Where 7 are all that is allowed, a replica of 2 or more is not priced.
+    """
+    asked = {"on": "h100", "rate": 1, "prompt": 1024, "output": 128, "formats": "bf16"}
+    assert {replica.chips for replica in plan("llama-3-70b", count=7, **asked).search._priced} == {1}
+    found = plan("llama-3-70b", count=range(1, 9), **asked)
     said = found.why("h100:7").text
     assert "does not fit" in said
     assert said.endswith("so 7 chips are 7 replicas of 1 chip at the largest: name another, as in 'tensor 7'")

@@ -408,6 +408,8 @@ class Search:
 
     def _first_of(self, replica: Replica) -> Iterator[Deployment]:
         """The fewest of these replicas that keep up, for each way of taking prompts and number of sequences."""
+        if self.next_count(replica, 1) is None:  # no number that is allowed is one of these: its times say nothing
+            return
         if self.outdone(replica) or self.unloaded_reason(replica) is not None:
             return
         times = self.times(replica)
