@@ -154,6 +154,7 @@ def test_a_matrix_of_few_bits(bits):
     assert op.work.total("flops", "vector") == 2 * k * n
     assert sum(t.traffic_bytes for t in op.reads if t.role == "weight") == n * k * bits // 8 + n * k // 32 * 4
     assert op.work.total("flops", "matrix") == 2 * B * S * k * n
+    assert str(_one(node, [value("x", "b", k)], weights).macs()) == f"{k * n}*b"
 
 
 #: x·½·(1 + erf(x·1/√2)); by tanh x·½·(1 + tanh(√(2/π)·(x + 0.044715·x·x·x))); x/(1 + exp(−x)); a bias is one more.

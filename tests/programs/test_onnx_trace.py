@@ -144,6 +144,11 @@ def test_a_loop_and_a_branch():
     with pytest.raises(InputError, match="how often this Loop runs is not in the file; say trips=10"):
         trace(unknown, frontend="onnx")
     assert trace(unknown, frontend="onnx", trips=3).flops() == 3 * 2 * 8**3
+    for item in (step.input[2], step.output[1]):  # a name in the body is the size of that name outside
+        item.type.tensor_type.shape.dim[0].dim_param = "B"
+    named = helper.make_node("Loop", ["many", "", "x"], ["y"], body=step)
+    model = _model([named], [_value("x", "B", 8)], [_value("y", "B", 8)], [many, _weight("w", 8, 8)])
+    assert trace(model, frontend="onnx", sizes={"B": 8}).flops() == 6 * 2 * 8**3
 
     small = helper.make_graph([helper.make_node("Identity", ["x"], ["a"])], "small", [], [_value("a", 8, 8)])
     large = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["b"])], "large", [], [_value("b", 8, 8)])

@@ -348,6 +348,7 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
     held = {item.name for item in model.graph.initializer}
     inputs = [item for item in model.graph.input if item.name not in held]
     used = _fill(inputs, batch, sizes)
+    _fill_inside(model.graph, used)
     for name in sizes:
         check_one_of(
             f"no input has a size {name!r}", name, [*filter(None, used)], "sizes of the inputs", error=SizeError
@@ -667,6 +668,14 @@ def _fill(inputs: list[Any], batch: int | None, sizes: Mapping[str, Size]) -> di
         value = _size(dim.dim_param, used)
         _put(dim, _open_size(dim.dim_param) if value is None else value, used)
     return used
+
+
+def _fill_inside(graph: Any, used: Mapping[str, Size]) -> None:
+    """Write sizes into the graphs that nodes hold: a name is one size in the whole file."""
+    for inner in (inner for node in graph.node for inner in graphs_of(node)):
+        for item in (*inner.input, *inner.value_info):  # what they give back follows
+            _holds(item, used)
+        _fill_inside(inner, used)
 
 
 def _put(dim: Any, value: Size, used: dict[str, Size]) -> None:

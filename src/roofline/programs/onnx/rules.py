@@ -520,7 +520,8 @@ def few_bits(call: Call) -> Priced:
     k, n = call.count("K"), call.count("N")
     op = pricing.contraction(call.name, call.read(0, 0), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k)
     unpacked = (DEQUANTISE if call.name == "MatMulNBits" else 1) * n * k
-    return call.beside(op, unpacked + call.has(5) * op.writes[0].elements, pricing.arithmetic(call.read(0)))
+    added = op.writes[0].elements if call.has(5) else 0
+    return call.beside(op, unpacked + added, pricing.arithmetic(call.read(0)))
 
 
 @rule("GatherBlockQuantized")
