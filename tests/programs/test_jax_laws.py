@@ -153,6 +153,8 @@ def test_a_symbol_gives_a_formula():
     numbers = trace(network, "bf16[B, 512]", "bf16[512, 2048]", sizes={"B": 24})
     assert traced.flops().subs(symbol, 24) == numbers.flops()
     assert traced.bytes().subs(symbol, 24) == numbers.bytes()
+    last = trace(lambda x, w: (x @ w)[:, -1], "fp32[B, S, 16]", "fp32[16, 8]")
+    assert str(last.bytes("minimal")) == "96*B + 512"  # of an open length too the last row alone is read
 
 
 def test_a_size_that_is_a_value_is_no_input():

@@ -337,13 +337,18 @@ def _gathered(each: Asked) -> Iterator[Region]:
     if batched:  # which are places of the array too
         own = np.indices(indices.shape[:-1])[[*numbers.start_indices_batching_dims]]
         indices = np.concatenate([indices, np.moveaxis(own, 0, -1)], -1)
-    if indices.shape == (len(numbers.start_index_map),) and not numbers.collapsed_slice_dims:  # one part
+    axes, collapsed = (*numbers.start_index_map, *batched), (*numbers.collapsed_slice_dims, *batched)
+    if indices.shape == (len(numbers.start_index_map),):  # one part
         at = dict(zip(numbers.start_index_map, indices, strict=True))
         starts = _starts(each, [at.get(axis, 0) for axis in range(len(sizes))], sizes)
         assert starts is not None
-        yield regions.sliced(each.region, each.outs[0], starts, (1,) * len(sizes))
+
+        def standing(box: Any) -> list[Any]:
+            edges = iter(box)
+            return [tuple((0, 1, 1) if axis in collapsed else next(edges) for axis in range(len(sizes)))]
+
+        yield regions.sliced(regions.each(each.region, standing), sizes, starts, (1,) * len(sizes))
         return
-    axes, collapsed = (*numbers.start_index_map, *batched), (*numbers.collapsed_slice_dims, *batched)
     places = np.clip(indices, 0, [each.ins[0][axis] - sizes[axis] for axis in axes])
     batch = [place for place in range(len(each.outs[0])) if place not in numbers.offset_dims]
     kept = [axis for axis in range(len(sizes)) if axis not in collapsed]
