@@ -290,7 +290,7 @@ def _of_steps(ident: str) -> bool:
     return _STEPS.search(ident) is not None
 
 
-_STEPS = re.compile(r"\[\d+:\](\[\d+:\]|\[0\])*$")
+_STEPS = re.compile(r"\[[^][:,]+:\](\[[^][:,]+:\]|\[0\])*$")
 
 
 def _fit(parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> bool:
