@@ -436,7 +436,7 @@ def _carry(walker: JaxprWalker, before: Sequence[Operand], after: Sequence[Opera
 def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The body as often as a counter or ``trips`` says, the condition once more."""
     params = eqn.params
-    counted = counted_trips(eqn)
+    counted = counted_trips(eqn, walker.numbers)
     trips = counted
     if trips is None:
         trips = stated(walker.trips, context.source, "how often this while loop runs depends on its data")
@@ -471,8 +471,8 @@ _STEPS: dict[str, Callable[[int, int, int], range]] = {
 }
 
 
-def counted_trips(eqn: Any) -> int | None:
-    """How often a loop runs whose condition compares a counter with a number; None for any other.
+def counted_trips(eqn: Any, known: Mapping[Any, Any]) -> int | None:
+    """How often a loop runs whose condition compares a counter with a ``known`` number; None for any other.
 
     The counter starts at a whole number, and the body adds one to it or subtracts one.
     """
@@ -488,8 +488,8 @@ def counted_trips(eqn: Any) -> int | None:
         """The whole number that an operand is, in every step or at the start."""
         if not hasattr(atom, "val"):
             atom = given.get(atom) if at_start or atom not in moving else None
-        found = getattr(atom, "val", None)
-        return int(found) if isinstance(found, int | np.integer | np.ndarray) and np.ndim(found) == 0 else None
+        found = None if atom is None else number_of(atom, known)
+        return int(found) if isinstance(found, np.ndarray) and not found.ndim and found.dtype.kind in "iu" else None
 
     if len(condition.eqns) != 1 or condition.eqns[0].primitive.name not in _STEPS:
         return None
