@@ -7,6 +7,7 @@ import linecache
 import os
 import random
 import sys
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,6 +43,14 @@ settings.register_profile(
 )
 settings.register_profile("long", parent=settings.get_profile("test"), derandomize=False, max_examples=300)
 settings.register_profile("fuzz", parent=settings.get_profile("long"), max_examples=FUZZ_ROUNDS)
+# To one example in twenty Hypothesis gives a constant of a module of ours, for which it reads all that are loaded: four
+# seconds of each process, and other examples wherever a module changes. Older versions read none.
+if not LONG and "ROOFLINE_FUZZ" not in os.environ:
+    with suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+        from hypothesis.internal.constants_ast import Constants
+
+        providers._get_local_constants = Constants
 settings.load_profile("fuzz" if "ROOFLINE_FUZZ" in os.environ else "long" if LONG else "test")
 
 
