@@ -198,6 +198,13 @@ class Layer:
     memory: str = "main"
     shared: tuple[tuple[str, str], ...] = ()
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @once
+    def _hash(self) -> int:
+        return hash((self.blocks, self.memory, self.shared))
+
     @property
     def parameters(self) -> int:
         """Parameters of the layer."""
