@@ -124,6 +124,7 @@ MESSAGES = [
     (["bound", "abs(-bf16[B])"], "a name or a function, found '-'; the negative is neg(x)"),
     (["bound", "x = gelu(bf16[B]); x ** x"], "a name or a function, found '*'; a power is power(a, b)"),
     (["bound", "bf16[B, D].T * bf16[B, F]"], "'T' is not defined; labels say what meets what"),
+    (["bound", "bf16[B, D]^T * bf16[B, F]"], "unexpected '^'; labels say what meets what"),
     (["bound", MATMUL, "--on", "h100", "B=4k+1"], "expected an operator before 'k'; write 4*k"),
     (["sweep", MATMUL, "--on", "h100", "B=1..4"], "size B is '1..4'; a range is B=1:512, B=1:512:8 or B=1:512:*2"),
     (["bound", "bf16[B_data, D] * bf16[D, F]", "--on", "v5e:4", "B=8"], "B over a mesh axis data is written B_{data}"),

@@ -9,6 +9,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, NotationError, near_words
 from roofline.frozen import Frozen, NamedTuple
 from roofline.notation.structure import Dim, Shape, Span, Step, TensorDim, TensorNode
+from roofline.notation.tokens import TRANSPOSED
 
 DEFAULT_DTYPE = "bf16"
 
@@ -146,7 +147,7 @@ class Scope:
         if name not in self.names:
             hint = near_words(name, self.names) or f"an input is written with its dims, as in {name}[B, D]"
             if name == "T" and self.text[: node.span.start].endswith("."):
-                hint = "labels say what meets what: bf16[B, D] * bf16[B, F] -> bf16[D, F] contracts B"
+                hint = TRANSPOSED
             raise self.fail(f"'{name}' is not defined", node.span, hint)
         known = self.names[name]
         if node.unreduced and node.unreduced != known.unreduced:

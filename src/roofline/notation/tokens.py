@@ -170,15 +170,19 @@ def _over_labels(text: str, found: re.Match[str]) -> tuple[str, ...]:
 
 LABELS = "an einsum is written with its labels, as in bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 
+#: What to write in place of a matrix that is transposed for a product.
+TRANSPOSED = "labels say what meets what: bf16[B, D] * bf16[B, F] -> bf16[D, F] contracts B"
+
 
 def _unexpected(text: str, position: int) -> NotationError:
     character = text[position]
     shown = character if character.isprintable() else f"character U+{ord(character):04X}"
     is_size = text.rfind("[", 0, position) > text.rfind("]", 0, position)
+    power = TRANSPOSED if re.match(r"\^\s*\{?\s*(T|\\top)\b", text[position:]) else "a power is power(a, b)"
     hint = {
         "<": "a comparison is compare(a, b)",
         ">": "the result follows ->",
-        "^": "name the size and give it beside the line: N=2^10" if is_size else "a power is power(a, b)",
+        "^": "name the size and give it beside the line: N=2^10" if is_size else power,
         **dict.fromkeys("&|", "statements are separated by ;"),
         **dict.fromkeys("'\"", LABELS),
         **dict.fromkeys("“”„«»‘’", "quotes of a word processor; straight ones go round the whole line"),
