@@ -338,9 +338,9 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
         2 * 49152 * 2048 + 24 * (4 * 2048**2 + 3 * 2048 * 5632 + 4 * 2048) + 2048 + 2049,
     ),
     "dory-4b": (  # as transformers 5.24 builds it; an attention and an MLP are listed as two layers
-        sizes("dory", 2560, 72, 16, 7168, 131072, num_key_value_heads=4, head_dim=256, n_input_layers=16,
+        sizes("dory", 2560, 72, 16, 7168, 131072, num_key_value_heads=4, attention_head_dim=256, n_input_layers=16,
               n_recurrent_layers=40, n_output_layers=16, n_recurrent_loops=2, recurrent_kv_cache_mode="per_loop",
-              layer_types=(["sliding_attention", "mlp"] * 3 + ["full_attention", "mlp"]) * 9, **_UNTIED),
+              swa_window_size=1024, hybrid_layer_pattern="S-S-S-*-" * 9, no_rope_layers=[0] * 72, **_UNTIED),
         3975229440,
     ),
     "plamo-3-nict-8b": (  # as published

@@ -145,9 +145,13 @@ def _in_turns(model: Model, fields: Fields) -> Model:
 def _dory(fields: Fields) -> Fields:
     """Layers between the first and the last run ``n_recurrent_loops`` times in turn (Dory).
 
-    Published configurations list an attention and an MLP as two layers.
+    Published configurations list an attention and an MLP as two layers, by words or letters.
     """
     fields.refuse_other(recurrent_kv_cache_mode="per_loop")
+    fields = fields.renamed(swa_window_size="sliding_window", mlp_hidden_act="hidden_act")
+    letters = {"S": "sliding_attention", "*": "full_attention", "-": "mlp"}
+    if pattern := fields.text("hybrid_layer_pattern"):
+        fields = fields.with_values(layer_types=[letters.get(letter, letter) for letter in pattern])
     layers = fields.layers("num_hidden_layers")
     kinds = fields.listed("layer_types", layers)
     parts = 2 if kinds and "mlp" in kinds else 1
@@ -245,7 +249,7 @@ add({
     "dory": replace(
         LLAMA, prepare=_dory, scaled=False, order="around", norms=AROUND, out_bias=None, qk_norm="clipped",
         out_norm="full", mlp_norm="rms_norm", kinds=listed(), window=("sliding_window", 1024), head_bias=True,
-        attend=lambda *asked: {"gate": "full"}, shares=_by_order, finish=_interpolated,
+        attend=lambda *asked: {"gate": "full"}, rotates=decoder.everywhere, shares=_by_order, finish=_interpolated,
     ),
     "qwen3 sdar": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),
