@@ -40,7 +40,7 @@ MORE = {
     "sarvam_moe": {"n_routed_experts": 128, "n_shared_experts": 1},
     "mistral_large4_text": {"n_routed_experts": 128},
     "glm5_next_text": {"n_routed_experts": 288},
-    "dory": {"layer_types": None, "n_recurrent_layers": 20},
+    "dory": {"layer_types": None, "n_recurrent_layers": 20, "attention_head_dim": 256},
     "dots1": {"num_experts_per_tok": 6, "n_routed_experts": 64, "n_shared_experts": 2},
 }
 

@@ -159,10 +159,11 @@ def _dory(fields: Fields) -> Fields:
     first, last = (fields.size(f"n_{end}_layers", default=8 * parts) // parts for end in ("input", "output"))
     inner = numbers[first : len(numbers) - last]
     if not inner or fields.size("n_recurrent_layers", default=len(inner) * parts) != len(inner) * parts:
-        raise fields.not_understood("n_recurrent_layers", "layers but those before and behind, of which there is one")
+        raise fields.not_understood("n_recurrent_layers", "all layers but the first and the last, at least one")
     usual = ["full_attention" if number % 4 == 3 else "sliding_attention" for number in numbers]
     starts = [first + turn * len(inner) for turn in range(turns)]
-    fields = fields.with_values(_starts=starts, layer_types=kinds[::parts] if kinds else usual)
+    head = fields.size("head_dim", "attention_head_dim", default=256)
+    fields = fields.with_values(_starts=starts, head_dim=head, layer_types=kinds[::parts] if kinds else usual)
     return _in_order(fields, [*numbers[:first], *[*inner] * turns, *numbers[inner.stop :]])
 
 
