@@ -373,6 +373,17 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
         151936 * 1536 + 1536
         + 32 * (2 * 1536**2 + 2 * 1536 * 256 + 32 * 1536 + 32 * 3 * 1536 * 768 + 2 * 1536),
     ),
+    "gigachat-3.5-432b-a28b": (  # gates of rank 16 behind norms; 432.6B with what predicts further tokens
+        sizes("gigachat3_5", 7168, 40, 64, 18432, 128256, num_key_value_heads=64, head_dim=64, q_lora_rank=1536,
+              kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, moe_intermediate_size=2048,
+              n_routed_experts=256, n_shared_experts=1, num_experts_per_tok=8, n_group=1, topk_group=1,
+              first_k_dense_replace=3, num_nextn_predict_layers=3, full_attention_layers=[*range(3, 40, 4)],
+              linear_num_key_heads=32, linear_num_value_heads=64, linear_key_head_dim=128, linear_value_head_dim=128,
+              linear_conv_kernel_dim=4, **_UNTIED),
+        2 * 128256 * 7168 + (1 + 4 * 40) * 33 * 7168 + 3 * 3 * 7168 * 18432 + 37 * (257 * 3 * 2048 + 256) * 7168
+        + 10 * (7168 * (1536 + 576) + 33 * (1536 + 512) + 1536 * 64 * 192 + 512 * 64 * 256 + 2 * 64 * 128 * 7168)
+        + 30 * (7168 * (3 * 8192 + 128) + 4 * 16384 + 2 * 64 + 128 + 8192 * 7168),
+    ),
     "jais-13b": (
         {"model_type": "jais", "n_embd": 5120, "n_head": 40, "n_inner": 13653, "n_layer": 40, "vocab_size": 84992,
          "activation_function": "swiglu", "position_embedding_type": "alibi", "n_positions": 2048},

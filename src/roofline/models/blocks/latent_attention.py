@@ -14,6 +14,7 @@ from typing import Any
 from roofline.frozen import dataclass, replace
 from roofline.models.blocks import attention
 from roofline.models.blocks.attention import Indexer
+from roofline.models.blocks.residual import gated_by_rank
 from roofline.models.description import CachedTokens, RecordedBlock
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
@@ -31,8 +32,9 @@ class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
     sigmoid that multiplies the result: ``full`` (its own matrix), ``head`` (one number a head) or ``query`` (of one
     matrix with the queries, over their latents before and after the norm). ``window`` counts the keys that a query
     sees, itself included. ``scaled`` queries are multiplied by a number for each head and place, those of the indexer
-    too; without latents of queries these are made of the normalised inputs. Where chips share the tokens between blocks
-    (sequence parallelism), each makes the latents of its own, which ``gather`` brings to all.
+    too; without latents of queries these are made of the normalised inputs. The latents' norms have gates of a
+    ``gate_rank``. Where chips share the tokens between blocks (sequence parallelism), each makes the latents of its
+    own, which ``gather`` brings to all.
 
     ::
 
@@ -59,6 +61,7 @@ class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
     window: int | None = None
     sinks: bool = False
     scaled: bool = False
+    gate_rank: int = 0
     gather: Any = None
 
     @property
@@ -82,7 +85,7 @@ class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
         narrow, gate, n, key = x, None, self.heads, self.nope + self.rotary
         if self.query_rank:
             wide = builder.linear("q_a_proj", x, self.query_rank, bias=self.bias)
-            narrow = builder.norm("rms_norm", wide, "q_a_layernorm")
+            narrow = self._gated(builder, builder.norm("rms_norm", wide, "q_a_layernorm"), "q_a_layernorm")
             narrow = narrow if self.gather is None else self.gather.run(builder, narrow, "q_a_all_gather")
             if self.gate == "query":
                 both = replace(narrow, dims=(tokens, 2 * self.query_rank))
@@ -100,6 +103,7 @@ class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
         if self.key_norm:
             latent = builder.norm("rms_norm", latent, "k_rope_only_layernorm", own, self.rotary)
         latent = builder.norm("rms_norm", latent, "kv_a_layernorm", own, self.rank)
+        latent = self._gated(builder, latent, "kv_a_layernorm")
         latent = replace(latent, dims=(own, self.rank + self.rotary))
         latent = latent if self.gather is None else self.gather.run(builder, latent, "kv_a_all_gather")
         latent = builder.write_to_cache(
@@ -116,6 +120,13 @@ class LatentAttention(RecordedBlock, is_latent=True, keeps="keys"):
             opened = builder.elementwise("sigmoid", (gate,), "gate")
             out = builder.elementwise("multiply", (out, opened), "gated", like=out)
         return builder.linear("o_proj", out, self.inputs, bias=self.bias)
+
+    def _gated(self, builder: OperationBuilder, latent: Tensor, name: str) -> Tensor:
+        """Latents behind their norm, times its gate."""
+        if not self.gate_rank:
+            return latent
+        width = self.query_rank if name.startswith("q") else self.rank
+        return gated_by_rank(builder, replace(latent, dims=(latent.dims[0], width)), width, self.gate_rank, name)
 
     def _scale(self, builder: OperationBuilder, q: Tensor, name: str, heads: int) -> Tensor:
         """Queries times a number for each head and place."""

@@ -20,7 +20,7 @@ from roofline.frozen import dataclass
 from roofline.models.blocks.feed_forward import ACTIVATIONS
 from roofline.models.description import Block, Cached, CachedTokens, Layer, RecordedBlock
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, join_path
 from roofline.ops.basic import embedding
 from roofline.work import Op, Tensor, Work
 
@@ -43,12 +43,18 @@ class Norm(RecordedBlock, runs_whole=True):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         out = builder.norm(self.function, x, "", width=self.width, scaled=self.scaled, shift=self.shift)
         if self.gate_rank:
-            narrow = builder.elementwise("silu", (builder.linear("mlp.fc1", out, self.gate_rank),), "mlp.act")
-            gate = builder.elementwise("sigmoid", (builder.linear("mlp.fc2", narrow, self.width),), "mlp.gate")
-            out = builder.elementwise("multiply", (out, gate), "gated", like=out)
+            out = gated_by_rank(builder, out, self.width, self.gate_rank)
         if self.restarts:
             builder.stream = out
         return out
+
+
+def gated_by_rank(builder: OperationBuilder, x: Tensor, width: int, rank: int, within: str = "") -> Tensor:
+    """A sigmoid times a norm's result, which it is made of by two matrices, ``rank`` numbers and a SiLU between."""
+    down, act, up, gate, gated = (join_path(within, f"mlp.{part}") for part in ("fc1", "act", "fc2", "gate", "gated"))
+    narrow = builder.elementwise("silu", (builder.linear(down, x, rank),), act)
+    opened = builder.elementwise("sigmoid", (builder.linear(up, narrow, width),), gate)
+    return builder.elementwise("multiply", (x, opened), gated, like=x)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from roofline.models.blocks import residual
 from roofline.models.blocks.attention import Indexer
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
-from roofline.models.blocks.recurrent import KimiDeltaAttention
+from roofline.models.blocks.recurrent import GatedDeltaNet, KimiDeltaAttention
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import decoder, family
@@ -313,6 +313,47 @@ def _ling_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, att
     return replace(_latent(fields, shape, kind, number, attention), gate=gate)
 
 
+#: Norms of GigaChat 3.5.
+_GIGA_NORMS = (
+    "input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_feedforward_layernorm",
+)  # fmt: skip
+
+
+def _giga(fields: Fields) -> Fields:
+    """GigaChat 3.5: a gated delta net but in a few layers, whose latents are DeepSeek's; norms have gates."""
+    fields.refuse_other(use_shared_expert_sigmoid=False, nextn_is_sparse=False, linear_use_short_conv=True)
+    full, layers = fields.listed("full_attention_layers"), fields.layers("num_hidden_layers")
+    if full is not None:
+        kinds = ["full_attention" if number in full else "linear_attention" for number in range(layers)]
+        fields = fields.with_values(layer_types=kinds)
+    gates = {"ZeroCenteredGatedNorm": 16, "GatedNorm": 16, "ZeroCenteredRMSNorm": 0, "LlamaRMSNorm": 0}
+    rank = gates[fields.choice("norm_type", gates, "ZeroCenteredGatedNorm")]
+    return _latent_sizes(fields.with_values(gated_norm_rank=rank))
+
+
+def _giga_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    if kind == "linear":
+        return GatedDeltaNet(
+            "self_attn", shape.width, fields.size("linear_num_key_heads"), fields.size("linear_num_value_heads"),
+            fields.size("linear_key_head_dim"), fields.size("linear_value_head_dim"),
+            fields.size("linear_conv_kernel_dim"),
+        )  # fmt: skip
+    gate = "full" if fields.flag("gated_attention", True) else None
+    made = _latent(fields, shape, kind, number, attention)
+    return replace(made, gate=gate, gate_rank=fields.count("gated_norm_rank"))
+
+
+def _giga_gates(model: Model, fields: Fields) -> Model:
+    rank = fields.count("gated_norm_rank")
+
+    def changed(block: Block) -> Block:
+        return replace(block, gate_rank=rank) if isinstance(block, Norm) else block
+
+    after, extra = (tuple(map(changed, blocks)) for blocks in (model.after, model.extra_blocks))
+    layers = tuple(Layer(tuple(map(changed, layer.blocks))) for layer in model.extra)
+    return replace(model.with_blocks(changed), after=after, extra=layers, extra_blocks=extra)
+
+
 _AXK2 = replace(
     _DEEPSEEK, mixer=_gated("query"), routing=replace(_ROUTING, scored="sigmoid", layers=after_first(1)),
     finish=_gated_norms,
@@ -328,6 +369,16 @@ add({
     "hy_v4": replace(
         _AXK2, prepare=_hy_indexers, mixer=_gated("full", sinks=True),
         finish=lambda model, fields: _in_streams(model, fields.size("hc_mult"), mixed=False),
+    ),
+    "gigachat3_5": replace(
+        _DEEPSEEK, prepare=_giga, mixer=_giga_mixer, finish=_giga_gates, predicted="full dense",
+        kinds=lambda fields, layers: layer_types(fields, layers, decoder.FULL_OR_LINEAR),
+        arrange=lambda fields: (
+            {"pre_post": ("around", _GIGA_NORMS), "pre": ("before", decoder.USUAL_NORMS)}[
+                fields.choice("layernorm_type", ("pre_post", "pre"), "pre_post")
+            ]
+        ),
+        routing=replace(_ROUTING, scored=("scoring_func", "sigmoid")),
     ),
     "xing4_0 xingchen4": replace(
         _DEEPSEEK, finish=lambda model, fields: _in_streams(model, fields.size("hc_mult"), mixed=True, **_BY_MEAN)
