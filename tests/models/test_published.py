@@ -397,6 +397,11 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
         2 * 153600 * 7680 + 7680 + 3 * 3 * 7680 * 18432 + 58 * (256 * 7680 + 257 * 3 * 7680 * 2048)
         + 61 * (7680 * (1536 + 576 + 4) + 1536 + 1536 * 128 * 192 + 512 + 512 * 128 * 256 + 128 * 128 * 7680),
     ),
+    "nanbeige-4.2-3b": (  # 22 layers that run twice, a norm behind each turn
+        sizes("nanbeige", 3072, 22, 48, 9728, 166144, num_key_value_heads=8, head_dim=128, num_loops=2,
+              skip_loop_final_norm=False, loop_loss_weights=[], **_UNTIED),
+        2 * 166144 * 3072 + 22 * (2 * 48 * 128 * 3072 + 2 * 8 * 128 * 3072 + 3 * 3072 * 9728 + 2 * 3072) + 3072,
+    ),
     "plamo-2-1b": (  # every second layer is a mixer of 32 heads with one step width each; 1.29B as published
         sizes("plamo2", 2048, 16, 16, 8192, 100000, num_key_value_heads=1, hidden_size_per_head=128, mamba_num_heads=32,
               mamba_d_state=64, mamba_d_conv=4, mamba_step=2, mamba_chunk_size=256, attention_window_size=2048,

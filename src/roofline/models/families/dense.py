@@ -131,15 +131,29 @@ def _ouro(fields: Fields) -> Fields:
     return _in_order(fields.with_values(_turn=layers), [*range(layers)] * turns)
 
 
+def _nanbeige(fields: Fields) -> Fields:
+    """All layers run ``num_loops`` times in turn (Nanbeige 4.2), of what its code has those alone."""
+    off = ("qk_layernorm", "enable_double_loop_split", "loop_share_kv", "enable_hyper_connection", "enable_mhc")
+    fields.refuse_other(**dict.fromkeys((*off, "enable_depth_attention", "skip_loop_final_norm"), False))
+    fields.refuse_other(emb_neighbor_num=None, loop_middle_layers=None)
+    turns, layers = fields.size("num_loops", default=1, most=1000), fields.layers("num_hidden_layers")
+    return _in_order(fields.with_values(_turn=layers), [*range(layers)] * turns)
+
+
 def _in_turns(model: Model, fields: Fields) -> Model:
-    """The norm behind each turn is one; the gate that may end a text's turns early is in memory and not run."""
+    """The norm behind each turn is one."""
     turn = fields.size("_turn")
     norm = Norm("norm", model.width, restarts=True)
     ends = [Layer((*layer.blocks, norm), shared=layer.shared) for layer in model.layers[turn - 1 :: turn]]
     layers = [ends[n // turn] if (n + 1) % turn == 0 else layer for n, layer in enumerate(model.layers)]
+    return replace(model, layers=tuple(layers), after=())
+
+
+def _leaves_early(model: Model, fields: Fields) -> Model:
+    """The gate that may end a text's turns early is in memory and not run."""
     gate = IdleBlocks("", (Linear("early_exit_gate", model.width, 1),))
     said = "every token takes all turns: one that leaves early takes fewer"
-    return replace(model, layers=tuple(layers), before=(gate,), after=(), notes=(said,))
+    return replace(_in_turns(model, fields), before=(gate,), notes=(said,))
 
 
 def _dory(fields: Fields) -> Fields:
@@ -245,8 +259,9 @@ add({
     "ouro": replace(
         LLAMA, prepare=_ouro, order="around", bias=False, out_bias=False, mlp_bias=False,
         norms=("input_layernorm", "input_layernorm_2", "post_attention_layernorm", "post_attention_layernorm_2"),
-        shares=_by_order, finish=_in_turns,
+        shares=_by_order, finish=_leaves_early,
     ),
+    "nanbeige": replace(LLAMA, prepare=_nanbeige, shares=_by_order, finish=_in_turns),
     "dory": replace(
         LLAMA, prepare=_dory, scaled=False, order="around", norms=AROUND, out_bias=None, qk_norm="clipped",
         out_norm="full", mlp_norm="rms_norm", kinds=listed(), window=("sliding_window", 1024), head_bias=True,
