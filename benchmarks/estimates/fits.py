@@ -227,8 +227,9 @@ def residuals(kernel: str, rows: Rows, spare: Rows, fitted: Fitted) -> tuple[Any
 def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: Sequence[Rows]) -> list[Outcome]:
     """Outcomes with the errors of each chip by constants of the other chips alone, and after a fit to ten of its rows.
 
-    Each other chip is fitted by itself, so that none of its constants has seen the chip that is left out. The rule of
-    ``roofline.estimates.transfer`` makes constants from them.
+    None of the other chips' constants has seen the chip that is left out: where the libraries of a chip share constants
+    these are the ones that ship, elsewhere each group is fitted by itself. The rule of ``roofline.estimates.transfer``
+    makes constants from them.
     """
     model = KERNELS[kernel]
     few = [rows.take(np.arange(0, len(rows), max(1, len(rows) // FEW))) for rows in train]
@@ -306,7 +307,9 @@ def _why(
 
 
 def _alone(model: KernelModel, rows: Rows, one: Outcome) -> Fitted:
-    """A chip fitted by itself, with the policy that its rows chose."""
+    """Constants of a chip that saw no other, with the policy that its rows chose."""
+    if same_kernels(one.group):
+        return Fitted(one.constants.values, one.constants.policy, 0.0)
     return fit_alone(model, rows, one.constants.policy)
 
 
