@@ -384,6 +384,17 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
         + 10 * (7168 * (1536 + 576) + 33 * (1536 + 512) + 1536 * 64 * 192 + 512 * 64 * 256 + 2 * 64 * 128 * 7168)
         + 30 * (7168 * (3 * 8192 + 128) + 4 * 16384 + 2 * 64 + 128 + 8192 * 7168),
     ),
+    "longcat-flash-lite": (  # 31.4B of its 68.5B are rows for words with those before them
+        {"model_type": "longcat_flash_ngram", "hidden_size": 3072, "num_layers": 14, "num_attention_heads": 32,
+         "ffn_hidden_size": 6144, "expert_ffn_hidden_size": 1024, "n_routed_experts": 256, "zero_expert_num": 128,
+         "moe_topk": 12, "vocab_size": 131072, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+         "qk_rope_head_dim": 64, "v_head_dim": 128, "ngram_vocab_size_ratio": 78, "emb_neighbor_num": 4,
+         "emb_split_num": 4, "mla_scale_q_lora": True, "mla_scale_kv_lora": True, **_UNTIED},
+        2 * 131072 * 3072 + 3072 + sum(78 * 131072 + 2 * n + 1 for n in range(12)) * 256 + 3072**2
+        + 14 * (256 * 3 * 3072 * 1024 + 384 * 3072 + 384)
+        + 28 * (3072 * (1536 + 576 + 2) + 1536 + 1536 * 32 * 192 + 512 + 512 * 32 * 256 + 32 * 128 * 3072
+                + 3 * 3072 * 6144),
+    ),
     "jais-13b": (
         {"model_type": "jais", "n_embd": 5120, "n_head": 40, "n_inner": 13653, "n_layer": 40, "vocab_size": 84992,
          "activation_function": "swiglu", "position_embedding_type": "alibi", "n_positions": 2048},

@@ -22,6 +22,7 @@ from roofline.models.description import Block, Cached, CachedTokens, Layer, Reco
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, join_path
 from roofline.ops.basic import embedding
+from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
 
@@ -286,6 +287,37 @@ class GatedCollapse(StreamBlock):
         return builder.vector("reduction", (normed, mixed), "collapse", rows, self.width, each=2, elements=rows * wide)
 
 
+def _looked_up(builder: OperationBuilder, name: str, table: tuple[int, int], rows: Size, heads: int) -> Tensor:
+    """``heads`` rows of a table for each token, one behind the other."""
+    index = Tensor(builder.path("index"), (rows, heads), "int32", "index")
+    found = builder.output("rows", rows * heads, table[1])
+    builder.declare(name, table, "embedding")
+    builder.add(embedding("", (*builder.read_weights(name), index), (found,)), name)
+    return Tensor(found.ident, (rows, heads * table[1]), found.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class NgramEmbedding(RecordedBlock, runs_whole=True):
+    """Add to a word's embedding ``heads`` rows of a table, chosen by hashes of it and the words before, and projected.
+
+    Source: LongCat-Flash-Lite; its code has a table and a projection for each row, which together are these.
+    """
+
+    table: tuple[int, int]
+    heads: int
+    width: int
+
+    def active(self) -> int:
+        """The rows of one token, and the projection."""
+        return self.heads * self.table[1] * (1 + self.width)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        found = _looked_up(builder, "embedders", self.table, x.dims[0], self.heads)
+        made = builder.linear("post_projs", found, self.width)
+        builder.stream = builder.elementwise("add", (x, made), "add")
+        return builder.stream
+
+
 @dataclass(frozen=True, slots=True)
 class HashedEmbedding(StreamBlock):
     """Add to every stream what the last ``words`` words together bring (Qwen4): rows of a table, chosen by hashes.
@@ -307,14 +339,9 @@ class HashedEmbedding(StreamBlock):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         streams = builder.stream
         rows, wide = streams.dims[0], self.streams * self.width
-        index = Tensor(builder.path("index"), (rows, self.heads), "int32", "index")
-        found = builder.output("rows", rows * self.heads, self.table[1])
-        builder.declare("ple_embedding.ngram_embedding", self.table, "embedding")
         for name in ("key", "query", "conv"):
             builder.declare(f"norm_{name}", (wide,), "norm")
-        (table,) = builder.read_weights("ple_embedding.ngram_embedding")
-        builder.add(embedding("", (table, index), (found,)), "ple_embedding.ngram_embedding")
-        found = Tensor(found.ident, (rows, self.heads * self.table[1]), found.dtype)
+        found = _looked_up(builder, "ple_embedding.ngram_embedding", self.table, rows, self.heads)
         keys = builder.linear("key_proj", found, wide)
         value = builder.linear("value_proj", found, self.width)
         parts = rows * self.streams

@@ -28,7 +28,7 @@ _OTHERS = {
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
         "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "big_bird", "roc_bert", "blt", "moshi",
-        "rwkv6", "rwkv7", "phi4flash", "phi3small", "deepseek_v41", "longcat2", "longcat_flash_ngram", "unlimited_ocr",
+        "rwkv6", "rwkv7", "phi4flash", "phi3small", "deepseek_v41", "longcat2", "unlimited_ocr",
         "unlimited_ocr_text", "diffusion_gemma", "diffusion_gemma_text", "iquestloopcoder", "baichuan_m1",
     ),
     "layers over the keys and values of the model it drafts for": (

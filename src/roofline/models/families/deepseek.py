@@ -432,7 +432,17 @@ _LONGCAT = Routing(
 )  # fmt: skip
 
 
-@family("longcat_flash")
+def _ngrams(fields: Fields, shape: DecoderSizes) -> tuple[Block, ...]:
+    """Rows for words with those before them, of LongCat-Flash-Lite."""
+    if fields.kind != "longcat_flash_ngram":
+        return ()
+    heads = fields.size("emb_split_num", default=4) * (fields.size("emb_neighbor_num", default=4) - 1)
+    rows = fields.size("ngram_vocab_size_ratio", default=78) * shape.vocabulary
+    table = heads * (rows + heads), shape.width // heads
+    return (residual.NgramEmbedding("ngram_embeddings", table, heads, shape.width),)
+
+
+@family("longcat_flash", "longcat_flash_ngram")
 def read_longcat(fields: Fields) -> Model:
     """Read LongCat-Flash; what experts return is added at once, not at the layer's end, which costs the same."""
     fields = _latent_sizes(fields.with_values(num_hidden_layers=fields.layers("num_layers")))
@@ -453,7 +463,8 @@ def read_longcat(fields: Fields) -> Model:
         ]  # fmt: skip
     note = f"{fields.size('moe_topk')} of {scored} experts a token, {experts.idle} of which return their input: "
     note += f"{experts.top_k} of the other {experts.count} on average, as many as every token is taken to have"
-    return build_model(fields, shape, [Layer(tuple(blocks))] * shape.layers, notes=(note,) if experts.idle else ())
+    more: dict[str, Any] = {"notes": (note,) if experts.idle else (), "before": _ngrams(fields, shape)}
+    return build_model(fields, shape, [Layer(tuple(blocks))] * shape.layers, **more)
 
 
 # DeepSeek-V4: windows and compressed entries in place of a full cache, several residual streams
