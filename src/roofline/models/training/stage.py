@@ -512,10 +512,12 @@ def matrices_of(model: Model, held: Sequence[int], first: bool, last: bool) -> I
 def parameters_held(plan: StepPlan, held: Sequence[int], ends: tuple[bool, bool]) -> tuple[Parameters, Parameters]:
     """What :func:`parameters_of` counts of a stage, with the matrices; chips of a copy share the work of whole ones."""
     counts = parameters_of(plan.local, held, *ends)
+    rule, flops = optimizer_named(plan.formats.optimizer).by_matrix, [0, 0]
+    if rule is None:
+        return Parameters(counts[0]), Parameters(counts[1])
     whole = parameters_of(plan.model, held, *ends)[1]
     matrices = tuple(matrices_of(plan.local, held, *ends))
-    rule, flops = optimizer_named(plan.formats.optimizer).by_matrix, [0, 0]
-    for each in matrices_of(plan.model, held, *ends) if rule and rule.is_orthogonal else ():
+    for each in matrices_of(plan.model, held, *ends) if rule.is_orthogonal else ():
         flops[each.of_experts] += 0 if each.is_table else orthogonal_flops(each.rows, each.columns) * each.number
     dense, experts = exact_div(flops[0], plan.layout.tensor), exact_div(flops[1] * counts[1], whole or 1)
     return (
