@@ -121,11 +121,12 @@ def takes(
         short = ShortSignature([*kept.values(), *last], return_annotation=own.return_annotation)
         short.common = [each.name for each in kept.values() if _is_common(each, function.__doc__ or "")]
         kinds = {name: _kind(each) for name, each in kept.items()}
+        counts = COUNTS.keys() - {name for name, kind in kinds.items() if "Sequence[str]" in kind}  # chips by name
         border = _Border(
             own,
             short,
             kinds,
-            {name: kind for name, kind in kinds.items() if name not in COUNTS},
+            {name: kind for name, kind in kinds.items() if name not in counts},
             None if takes_any else options or list(kept),
             frozenset(each.name for each in kept.values() if each.default is None),
             "Size" if last == [NAMED_SIZES] else "",
@@ -137,7 +138,7 @@ def takes(
                 if name not in kept and OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
                     named[OLDER_NAMES[name]] = named.pop(name)
             given, named = border.each_as(_own, given, named)
-            named |= {name: typed_size(name, named[name], COUNTS[name]) for name in named.keys() & COUNTS.keys()}
+            named |= {name: typed_size(name, named[name], COUNTS[name]) for name in named.keys() & counts}
             _check_open(named)
             # None is what it is where it is left out, also where one of several functions inside takes it
             return given, {n: each for n, each in named.items() if each is not None or n not in border.left_out}

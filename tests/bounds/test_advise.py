@@ -123,6 +123,8 @@ def test_other_chips_stand_after_what_changes_this_one() -> None:
         gains = [item.gain for item, other in zip(found, others, strict=True) if other is kind]
         assert gains == sorted(gains, reverse=True)
     assert any(item.change.startswith("a size of ") for item in found)  # 64 has no name
+    named = advise(bound("bf16[64, 8192] @ bf16[8192, 8192]", on="l4"), chips="4090, h200")  # a name of digits alone
+    assert [item.after.machine.key for item in named][-2:] == ["h200", "rtx-4090"]
 
 
 def test_tiles_get_larger() -> None:

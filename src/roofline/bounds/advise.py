@@ -61,7 +61,7 @@ from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Step
 from roofline.quantity import format_amount, format_change, format_number, format_percent, format_quantity, format_times
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
-from roofline.signatures import spelled, takes
+from roofline.signatures import listed_names, spelled, takes
 from roofline.sizes import LARGEST
 
 if TYPE_CHECKING:
@@ -558,7 +558,7 @@ def _chips(asked: Question, answer: Bound, names: Sequence[str]) -> Iterator[Pro
     """The same on another chip, with the same choice of unit, level and share of the figures."""
     here = asked.machine
     over = None if here.over == main_level(here).name else here.over
-    for name in names:
+    for name in listed_names(names):
         machine = chip(name)
         if machine.key == here.key:
             continue

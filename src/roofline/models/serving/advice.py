@@ -44,7 +44,7 @@ from roofline.models.parallelism.layout import CHIPS, pool
 from roofline.models.serving.bound import StepQuestion, full_from, numbers_to_try, serve_bound
 from roofline.quantity import format_amount, format_change, format_percent, format_times
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
-from roofline.signatures import spelled, takes
+from roofline.signatures import listed_names, spelled, takes
 from roofline.sizes import check, sums_by_name
 
 #: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
@@ -469,7 +469,7 @@ def _others(asked: StepQuestion, names: Sequence[str]) -> Iterator[Proposal[Boun
     machine = asked.machine
     if asked.arguments.get("set"):
         return
-    for name in names:
+    for name in listed_names(names):
         other = chip(name)
         if name != machine.key and other.links and not (machine.shape and other.links[0].topology in TORUS_DIMENSIONS):
             alike = f"{name}:{machine.chips}" if machine.shape else name
