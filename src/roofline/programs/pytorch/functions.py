@@ -51,7 +51,7 @@ from roofline.programs.pytorch.rules.sequences import (
     with_mask,
 )
 from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
-from roofline.programs.pytorch.tensors import dtype_name, is_open, map_tensors, outside, tensors_in
+from roofline.programs.pytorch.tensors import always, dtype_name, is_open, map_tensors, outside, tensors_in
 from roofline.programs.rule_table import branch_cost
 from roofline.sizes import Size, exact_div, maximum, product
 from roofline.work import Op, Tensor, Work
@@ -169,8 +169,8 @@ def on_shapes() -> Iterator[None]:
         stack.enter_context(mock.patch.object(NestedTensor, "__new__", nested))
         if bias is not None:
             stack.enter_context(mock.patch.object(bias, "__new__", new))
-        stack.enter_context(mock.patch.object(nested_attention, "_is_computing_meta_flops", return_value=True))
-        stack.enter_context(mock.patch.object(nested_attention, "_select_sdp_backend", return_value=None))
+        stack.enter_context(mock.patch.object(nested_attention, "_is_computing_meta_flops", always(True)))
+        stack.enter_context(mock.patch.object(nested_attention, "_select_sdp_backend", always(None)))
         yield
 
 

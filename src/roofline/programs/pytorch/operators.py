@@ -20,7 +20,7 @@ from unittest import mock
 import torch
 
 from roofline.frozen import NamedTuple
-from roofline.programs.pytorch.tensors import map_tensors, tensors_in
+from roofline.programs.pytorch.tensors import always, map_tensors, tensors_in
 
 #: Operations that make a constant out of nothing.
 CONSTANT_FACTORIES = frozenset((
@@ -255,8 +255,8 @@ class Autocast:
 def autocast_without_a_device() -> Iterator[None]:
     """Let ``torch.autocast("cuda")`` stand where there is no such device, for as long as this lasts."""
     with (
-        mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", return_value=False),
-        mock.patch.object(torch.cuda, "is_bf16_supported", return_value=True),
+        mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", always(False)),
+        mock.patch.object(torch.cuda, "is_bf16_supported", always(True)),
     ):
         yield
 

@@ -41,7 +41,7 @@ from roofline.programs.pytorch.functions import on_shapes
 from roofline.programs.pytorch.open_sizes import SMALLER, dispatched_in_python
 from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, LocationFinder, Recorder, module_paths
-from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back, tensors_in
+from roofline.programs.pytorch.tensors import always, dtype_name, tensors_given_back, tensors_in
 from roofline.programs.regions import needed_at_most
 from roofline.programs.tensor_parts import given_back
 from roofline.programs.traced import Traced
@@ -293,7 +293,7 @@ def _without_questions_about_values() -> Iterator[None]:
             holder = sys.modules.get(module)
             holder = getattr(holder, owner, None) if owner else holder
             if hasattr(holder, name):
-                stack.enter_context(mock.patch.object(holder, name, return_value=answer))
+                stack.enter_context(mock.patch.object(holder, name, always(answer)))
         yield
 
 
