@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median, median_low
 
 from roofline.frozen import NamedTuple, dataclass
@@ -398,13 +397,12 @@ def points_beyond_cache(points: Sequence[tuple[float, float]], inner: float | No
 
 
 def _segments(logs: Sequence[float]) -> list[tuple[int, int]]:
-    """Cut into runs with the least Σ|log − median| + PRICE·runs, each of at least LEAST_POINTS where there are any."""
-    least = min(LEAST_POINTS, len(logs))
+    """Cut what falls into runs with the least Σ|log − median| + PRICE·runs, each of LEAST_POINTS or more."""
+    least, upto = min(LEAST_POINTS, len(logs)), [0.0, *accumulate(logs)]
 
-    @cache
     def cost(start: int, end: int) -> float:
-        ordered, half = sorted(logs[start:end]), (end - start) // 2
-        return sum(ordered[len(ordered) - half :]) - sum(ordered[:half])  # the sum of distances from the median
+        half = (end - start) // 2  # of the falling ones the sum of distances from the median
+        return upto[start + half] - upto[start] - (upto[end] - upto[end - half])
 
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, len(logs) + 1):
