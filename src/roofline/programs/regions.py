@@ -797,6 +797,7 @@ def is_less(amount: Size, limit: Size) -> bool:
     return False
 
 
+@lru_cache(4096, typed=True)
 def is_at_most(amount: Size, limit: Size) -> bool:
     """Whether an amount is surely no more than a limit."""
     return is_surely(le, expanded(amount - limit), 0)
