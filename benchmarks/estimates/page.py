@@ -90,9 +90,9 @@ REASONS = {
 #: More of why a goal is missed on a chip that was left out, by kernel, format, chip and error: tested on first halves.
 LEFT_OUT_REASONS = {
     ("quantised_contraction", "fp8", "l40s", "unseen"): (
-        "vLLM's with a depth of up to 256, a fifth of them, take 1.75 times what the other chips tell, and without them "
-        "14.7 of its 16.3 are left; its code has kernels of its own for Ada, beside which, its authors say, PyTorch's "
-        "are in many cases faster from 128 rows on (vllm-project/vllm, pull request 6950)"
+        "on first halves vLLM's of depths up to 256, a fifth of them, take 1.75 times what the other chips tell, and "
+        "without them 14.7 of its 16.3 are left; its code has kernels of its own for Ada, beside which, its authors "
+        "say, PyTorch's are in many cases faster from 128 rows on (vllm-project/vllm, pull request 6950)"
     ),
     ("prefill_attention", "fp8", "h100", "unseen"): (
         "on first halves SGLang's of under 30 µs are 27 to 32 too short: FlashAttention-3, which no other chip runs, "
