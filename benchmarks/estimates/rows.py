@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.estimates import attention, experts
-from roofline.estimates.attention import BEYOND, attention_path, heads_apart
+from roofline.estimates.attention import BEYOND, TRITON, TRITON_TILE, attention_path, heads_apart
 from roofline.estimates.constants import KERNELS
 from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.experts import MARLIN, TILES
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures
-from roofline.estimates.transfer import stated_policy
+from roofline.estimates.transfer import cores_of, stated_policy
 from roofline.estimates.vector_and_collectives import FRAMEWORKS
 from roofline.hardware import chip
 
@@ -295,13 +295,13 @@ MORE: dict[str, Callable[[dict[str, str], str, str], Group | None]] = {
 }
 
 
-def attention_group(row: Mapping[str, str], chip: str, library: str) -> Group:
+def attention_group(row: Mapping[str, str], key: str, library: str) -> Group:
     """Attention by the format of its cache and whether heads share keys; windows and large heads stand apart."""
     heads, kv = float(row["h"]), float(row["kv"] or 0) or float(row["h"])
     kernel = "prefill_attention" if row["op"] == "attn_prefill" else "decode_attention"
     sizes = float(row["kb"]), heads, kv, float(row["d"]), float(row["w"] or 0)
-    path = attention_path(kernel, *sizes, library=library)
-    return Group(chip, kernel, row["dtype"], library, path, BEYOND not in path)
+    path = attention_path(kernel, *sizes, library=library, cores=cores_of(chip(key)))
+    return Group(key, kernel, row["dtype"], library, path, BEYOND not in path)
 
 
 def column(rows: Sequence[Mapping[str, str]], name: str, default: float = 0.0) -> Any:
@@ -573,6 +573,8 @@ STATED = {
 
 def stated_for(group: Group) -> str:
     """The policy that code or cores state for a group's kernels; empty where none is known."""
+    if TRITON in group.path and group.kernel == "prefill_attention":
+        return TRITON_TILE
     known = stated_policy(KERNELS[group.kernel], group.library, group.dtype, group.path, chip(group.chip))
     return known or STATED.get((group.chip, group.kernel, group.library), "")
 

@@ -79,15 +79,17 @@ def contraction(s: Numbers, c: Numbers) -> float:
 
 
 def prefill(s: Numbers, c: Numbers) -> float:
-    """Causal attention in tiles of 128 queries and blocks of 128 keys, less where a sequence is shorter."""
+    """Causal attention in tiles of 128 queries and blocks of 128 keys, less of short sequences and of wide heads."""
     heads, size, length = s["batch"] * s["heads"], s["head_size"], s["length"]
-    tiles = math.ceil(length / 128)
-    rows = keys = min(128, 16 * math.ceil(length / 16))
+    side = 32 if size > 256 else 128
+    tiles = math.ceil(length / side)
+    rows = keys = min(side, 16 * math.ceil(length / 16))
     multiply = 4 * rows * keys * 32 * math.ceil(size / 32) * CHIP.cores / CHIP.matrix_peak / c["compute_efficiency"]
-    multiply /= c.get("narrow_heads", 1) if size <= 64 else 1
+    multiply /= c["narrow_heads"] if size <= 64 else c["uneven_heads"] if size % 16 else 1
+    multiply /= c["widest_heads"] if size > 256 else c["wide_heads"] if size > 192 else 1
     powers = rows * keys / c["exp_rate"]
     block = max(multiply, powers) + c["exposed"] * min(multiply, powers) + c["block_time"]
-    mean = min(max((tiles + 1) * min(128, length) / 2 / 128, 1), tiles)
+    mean = min(max((tiles + 1) * min(side, length) / 2 / side, 1), tiles)
     one, longest = mean * block + c["tile_time"], tiles * block + c["tile_time"]
     even = max(heads * tiles * one / CHIP.cores, longest)
     turns = max(math.ceil(heads * tiles / CHIP.cores) * one, longest)
@@ -106,7 +108,7 @@ SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[flo
     "prefill_attention": (
         prefill,
         {
-            "batch": (1, 8), "heads": (32,), "kv_heads": (4, 32), "head_size": (64, 72, 128),
+            "batch": (1, 8), "heads": (32,), "kv_heads": (4, 32), "head_size": (64, 72, 128, 256, 512),
             "length": (16, 50, 128, 1000, 8192), "kv_bytes": (1, 2),
         },
     ),

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.estimates.shared_constants import fit_family
 
 from roofline import bound
-from roofline.estimates.attention import ALONE, BEYOND, EVERY_KEY, WINDOW_APART
+from roofline.estimates.attention import ALONE, BEYOND, EVERY_KEY, LOOKS, TRITON, TRITON_TILE, WINDOW_APART
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.contraction import LEAST_SPLIT, SMALL_WHOLE, STATED_TILES
 from roofline.estimates.estimator import Estimator, KernelEstimate, KernelRun, kernels_of
@@ -51,9 +51,12 @@ def test_a_kernel_that_works_through_every_key_takes_as_long_with_a_window() -> 
     shapes = {"heads": 64.0, "kv_heads": 8.0, "head_size": 64.0, "length": 8192.0}
     times = [model.times(shapes | {"window": window}, A100, model.defaults(), every) for window in (0, 128)]
     assert times[0] == times[1] > 5 * model.times(shapes | {"window": 128}, A100, model.defaults(), every[:7])
+    looks = model.times(shapes | {"window": 128}, A100, model.defaults(), f"128x128 {LOOKS}")
+    assert times[0] > 1.5 * looks  # dropped blocks cost their masks alone
     wide = [one for one in shipped("prefill_attention") if BEYOND in one.path]
-    sglang = {(one.chip, "sglang") for one in wide if one.chip in ("l40s", "rtx-pro-6000")}
-    assert {(one.chip, one.library) for one in wide if EVERY_KEY in one.policy} == {("b60", "vllm"), *sglang}
+    every = {(one.chip, one.library) for one in wide if EVERY_KEY in one.policy and LOOKS not in one.policy}
+    assert every == {("b60", "vllm"), ("l40s", "sglang")}
+    assert {one.policy for one in wide if TRITON in one.path} == {TRITON_TILE}
     sides = [", ".join(f"bf16[64, {tokens}, {heads}, 64]" for heads in (64, 8, 8)) for tokens in (128, 129)]
     found = [bound(f"attention({one}, causal, window=128)", on="b60", estimate=True).estimate for one in sides]
     assert found[0] < found[1] < 4 * found[0]  # two tiles, of one block and of two

@@ -8,10 +8,12 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
     compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
     T       = (compute^p + memory^p)^(1/p) + launch
 
-``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile, and
-with ``every key`` where the keys outside a window are worked through too, and masked.
+``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile.
+Blocks outside a window are worked through too, and masked, with ``every key``; a kernel that ``looks at every key``
+computes their masks, in the time of exponentials, and drops them.
 Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16, and ``d``
-grows in steps of 32. ``narrow`` stands with heads of at most 64: libraries compile a kernel for each size of a head.
+grows in steps of 32. ``narrow`` stands with heads of at most 64, others with heads over 192, over 256, and with those
+that 16 does not divide, whose loads are narrower: libraries compile a kernel for each size of a head.
 Without a mask, as in encoders of images, kernels have constants of their own.
 
 Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
@@ -50,6 +52,7 @@ from roofline.sizes import Size
 
 #: Word of a policy: a kernel works through keys outside a window too, and masks them.
 EVERY_KEY = "every key"
+LOOKS = f"looks at {EVERY_KEY}"
 _SIZES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed")
 PREFILL_POLICIES = (
     *(*_SIZES, f"128x128 {FROM_HOST}"),
@@ -68,8 +71,10 @@ DECODE_ROWS = 64
 SHARPNESS = 8.0
 #: Rows and keys by which the work of a tile grows: those of one instruction; and by which heads do.
 STEP, HEAD_STEP = 16, 32
-#: Size of the heads that count as narrow, at most.
-NARROW = 64
+#: Size of the heads that count as narrow, at most, and above which they count as wide.
+NARROW, WIDE = 64, 192
+#: Widest heads of which a core holds whole tiles; of wider ones a tile has at most so many rows, and keys of a block.
+WIDEST_WHOLE, SMALL_TILE = 256, 32
 
 PREFILL = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
@@ -84,10 +89,19 @@ PREFILL = (
     ModelConstant("cache_share", "", "cache that keeps operands between calls, as a share", 0.7, 0.01, 20.0),
     ModelConstant("warm_time", "", "time of a warm byte against a cold one", 0.5, 0.01, 1.0),
     ModelConstant("narrow_heads", "", "share of the peak with heads of 64 against wider ones", 1.0, 0.2, 5.0, own=True),
+    ModelConstant("wide_heads", "", "share of the peak with heads over 192 against others", 1.0, 0.05, 5.0),
+    ModelConstant("widest_heads", "", "share of the peak with heads over 256 against others", 1.0, 0.05, 5.0),
+    ModelConstant("uneven_heads", "", "share of the peak with heads that 16 does not divide", 1.0, 0.2, 5.0),
+)
+#: What Triton's kernels cost on a chip: their compiler fits each width of heads as it can.
+OF_TRITON = ("compute_efficiency", "exp_rate", "memory_efficiency", "launch_time", "wide_heads", "widest_heads")
+#: Attention without a mask, which few have with wide heads and many with uneven ones.
+UNMASKED = tuple(
+    one._replace(own=(one.own or one.name == "uneven_heads") and one.name != "tile_time") for one in PREFILL
 )
 #: Prefill over expanded latents, whose heads all have one size.
 LATENT_PREFILL = tuple(
-    one._replace(own=one.own or one.name == "block_time") for one in PREFILL if one.name != "narrow_heads"
+    one._replace(own=one.own or one.name == "block_time") for one in PREFILL if not one.name.endswith("_heads")
 )
 
 DECODE = (
@@ -123,6 +137,9 @@ LATENT_DECODE = (
 WIDEST_HEAD, LARGEST_GROUP = 128, 16
 BEYOND = "windows, wide heads or large groups"
 ALONE, GROUPED = "a key head for each head", "shared key heads"
+#: Kernels of SGLang's own, which run where those of FlashAttention-3 or FlashInfer do not serve, and by its code their
+#: tile (extend_attention.py, ``_get_block_sizes_for_extend_attention``): heads over 256 have the small one.
+TRITON, TRITON_TILE = "in Triton", f"64x64 {LOOKS}"
 
 #: Libraries whose decode kernels are the same under a window: FlashAttention, which vLLM runs, has others there.
 SAME_UNDER_WINDOW = ("sglang", "trtllm")
@@ -138,6 +155,7 @@ HALF_OR_EIGHT = ("bf16", "fp8")
 WORDS = {
     ALONE: "multi-head attention (MHA)",
     GROUPED: "grouped-query and multi-query attention (GQA, MQA)",
+    TRITON: "SGLang's own kernels, where FlashAttention-3 or FlashInfer do not serve",
     BEYOND: f"a sliding window, heads of over {WIDEST_HEAD} numbers, or over {LARGEST_GROUP} heads to a key head",
 }
 
@@ -151,11 +169,12 @@ def attention_path(
     window: Size = 0,
     cache: str = "",
     library: str = "",
+    cores: str = "",
 ) -> str:
     """What tells kernels of attention apart beside their format: the cache's format, whether heads share keys, width.
 
     ``cache`` is the format of keys and values, where that is known: one of as many bits as fp8 is read by others.
-    ``library`` is whose kernels, where that is known.
+    ``library`` is whose kernels, where that is known, and ``cores`` on which of a generation.
 
     >>> attention_path("decode_attention", 1, 32, 8), attention_path("prefill_attention", 2, 32, 8)
     ('fp8 cache, shared key heads', '')
@@ -165,15 +184,34 @@ def attention_path(
     'windows, wide heads or large groups'
     >>> [attention_path("decode_attention", 2, 64, 8, window=128, library=name) for name in ("vllm", "sglang")]
     ['shared key heads, windows, wide heads or large groups', 'shared key heads']
+    >>> attention_path("prefill_attention", 2, 32, 16, head_size=256, window=1024, library="sglang")
+    'in Triton, windows, wide heads or large groups'
     """
     words = cache_words(kv_bytes, cache)
     apart = decided(heads_apart(library, kernel, heads, kv_heads))
     if kernel == "decode_attention":
         words.append(ALONE if apart or decided(heads == kv_heads) else GROUPED)
+    usual = library != "sglang" or (kernel == "decode_attention" and decided(head_size <= NARROW))
+    if not usual and decided(_in_triton(head_size, window, cores)):
+        return ", ".join((*words, TRITON, BEYOND))
+    if kernel == "decode_attention":
         window = 0 if library in SAME_UNDER_WINDOW else window
     if any(map(decided, (window > 0, head_size > WIDEST_HEAD, (heads / kv_heads > LARGEST_GROUP) & (not apart)))):
         words.append(BEYOND)
     return ", ".join(words)
+
+
+def _in_triton(head_size: Size, window: Size, cores: str) -> Size:
+    """Whether SGLang's kernel is one of Triton, by what rows of each generation take.
+
+    FlashInfer has heads of 64, 128 and 256 alone. Windows of heads of 256, and heads of 512, Gemma's, have Triton's.
+    """
+    odd = (head_size > WIDEST_HEAD) & (head_size != WIDEST_WHOLE)
+    if cores == "sm120":
+        return odd | (window > 0)
+    if cores == "sm89":
+        return odd | ((window > 0) & (head_size < WIDEST_HEAD))
+    return (head_size > WIDEST_WHOLE) | ((window > 0) & (head_size > WIDE))
 
 
 def heads_apart(library: str, kernel: str, heads: Size, kv_heads: Size) -> Size:
@@ -213,6 +251,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
         shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, later=0, kv_bytes=2
     )
     rows, block, packed = _tile(policy)
+    rows, block = (np.where(size > WIDEST_WHOLE, np.minimum(each, SMALL_TILE), each) for each in (rows, block))
     group = heads / kv_heads
     shared = group if packed else np.ones_like(group)
     each = np.ceil(length * shared / rows)
@@ -222,19 +261,28 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     mean = np.clip((past + (each * reach + reach) / 2) / block, 1.0, last)
     mean = np.where((rows / shared < block) & (past == 0), np.clip((last + 1) / 2, 1, last), mean)
     mean = mean + later * (last - mean)
-    skips = (window > 0) & (EVERY_KEY not in policy)
+    skips = (window > 0) & (LOOKS in policy or EVERY_KEY not in policy)
     seen = np.where(skips, np.ceil((window + reach) / block) + 0.5, np.inf)
+    dropped = [np.maximum(each - seen, 0.0) * (LOOKS in policy) for each in (mean, last)]
     mean, last = np.minimum(mean, seen), np.minimum(last, seen)
     filled = np.minimum(rows, STEP * np.ceil(length * shared / STEP))
     filled = filled * np.minimum(block, STEP * np.ceil((past + length) / STEP))
-    share = c["compute_efficiency"] * np.where(size <= NARROW, c.get("narrow_heads", 1.0), 1.0)
+    widths = (
+        (size <= NARROW, "narrow"),
+        ((size > WIDE) & (size <= WIDEST_WHOLE), "wide"),
+        (size > WIDEST_WHOLE, "widest"),
+    )
+    share = c["compute_efficiency"]
+    for holds, width in (*widths, (size % STEP > 0, "uneven")):
+        share = share * np.where(holds, c.get(f"{width}_heads", 1.0), 1.0)
     mma = 4 * filled * HEAD_STEP * np.ceil(size / HEAD_STEP) / (chip.matrix_peak / chip.cores * share)
     exponentials = filled / c["exp_rate"]
     blocks = np.maximum(mma, exponentials) + c["exposed"] * np.minimum(mma, exponentials) + c["block_time"]
     uncut = np.minimum(np.ceil(length / block), last)
     pieces = np.clip(last - uncut, 1, np.maximum(chip.cores / tiles, 1))
-    tile = mean * blocks / pieces + c["tile_time"]
-    longest = (uncut + (last - uncut) / pieces) * blocks + c["tile_time"]
+    looks = [each * (exponentials + c["block_time"]) for each in dropped]
+    tile = (mean * blocks + looks[0]) / pieces + c["tile_time"]
+    longest = (uncut + (last - uncut) / pieces) * blocks + looks[1] + c["tile_time"]
     even = np.maximum(tiles * pieces * tile / chip.cores, longest)
     waves = np.maximum(whole(tiles * pieces / chip.cores) * tile, longest)
     compute = (1 - c["wave_quantisation"]) * even + c["wave_quantisation"] * waves
@@ -311,9 +359,19 @@ _SORTED = ("batch", "heads", "length")
 
 #: The kernel models of this file.
 MODELS = (
-    *(
-        KernelModel(name, (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, _SORTED, prior=0.2)
-        for name in ("prefill_attention", "unmasked_attention")
+    KernelModel(
+        "prefill_attention",
+        (*_SHAPES, "past"),
+        PREFILL,
+        prefill_parts,
+        PREFILL_POLICIES,
+        _SORTED,
+        stated=(TRITON_TILE,),
+        stated_own=OF_TRITON,
+        prior=0.2,
+    ),
+    KernelModel(
+        "unmasked_attention", (*_SHAPES, "past"), UNMASKED, prefill_parts, PREFILL_POLICIES, _SORTED, prior=0.2
     ),
     KernelModel(
         "decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, _SORTED, clearly_less=0.8, prior_of_ten=1.0

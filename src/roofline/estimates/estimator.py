@@ -45,6 +45,7 @@ from roofline.estimates.attention import (
     BEYOND,
     DECODE_ROWS,
     SHARED_AT_MOST,
+    TRITON,
     attention_path,
     cache_words,
     heads_apart,
@@ -72,6 +73,7 @@ from roofline.estimates.transfer import (
     OTHER_KIND,
     SAME,
     STACKED,
+    cores_of,
     distance,
     mixed,
     of_its_own,
@@ -579,7 +581,7 @@ class Estimator:
         if run.kernel == "quantised_batched_contraction" and self.library == "vllm":
             halves = {**run.shapes, "a_bytes": 2.0, "b_bytes": 2.0}
             return replace(run, kernel="batched_contraction", dtype=_HALF[0], shapes=halves)
-        return decode_of(self.library, run, machine)
+        return attention_of(self.library, run, machine)
 
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         """What to expect of one kernel: no less than its bound, and of tokens after others than of less work."""
@@ -674,7 +676,9 @@ class Estimator:
         yield run.path
         if run.path == BLOCK_SCALES and run.kernel != "experts":
             yield ""
-        yield run.path.removesuffix(BEYOND).removesuffix(", ")
+        usual = run.path.replace(f"{TRITON}, ", "")
+        yield usual
+        yield usual.removesuffix(BEYOND).removesuffix(", ")
         if run.kernel == "experts":
             every = dict.fromkeys(one.path for one in self.records_of(run.kernel, dtype=dtype))
             told = ("no gate", "weights only")
@@ -1056,21 +1060,20 @@ def attention_run(
     return KernelRun(kernel, dtype, path, {**shapes, "length": queries, "past": past}, group)
 
 
-def decode_of(library: str, run: KernelRun, machine: Machine) -> KernelRun:
-    """A kernel with the path and shapes that constants of a library have of it, where it is decode attention.
+def attention_of(library: str, run: KernelRun, machine: Machine) -> KernelRun:
+    """A kernel with the path and shapes that constants of a library have of it, where it is attention.
 
     Blackwell with stacked memory has kernels of TensorRT-LLM that share keys among more heads.
     """
     given = run.shapes
-    if run.kernel != "decode_attention":
+    if run.kernel not in ("decode_attention", "prefill_attention"):
         return run
     kv_bytes, heads, kv_heads, size = (given[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
     if machine.family == "nvidia-blackwell" and machine.memories[0].name == STACKED and library == "trtllm":
         kv_heads = maximum(kv_heads, heads / SHARED_AT_MOST)
     cache, told, _ = run.path.partition(" cache")
-    path = attention_path(
-        run.kernel, kv_bytes, heads, kv_heads, size, given.get("window", 0), cache if told else "", library
-    )
+    window, form = given.get("window", 0), cache if told else ""
+    path = attention_path(run.kernel, kv_bytes, heads, kv_heads, size, window, form, library, cores_of(machine))
     if not decided(heads_apart(library, run.kernel, heads, kv_heads)):
         return replace(run, path=path)
     return replace(run, path=path, shapes={**given, "kv_heads": heads, "shared": heads / kv_heads})

@@ -34,10 +34,10 @@ from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import (
     Estimator,
     KernelRun,
+    attention_of,
     attention_run,
     cache_format,
     chip_figures,
-    decode_of,
     kernel_format,
     kernels_of,
     product_kind,
@@ -276,7 +276,7 @@ def by_kind(
             rejected[one.wrong].append(one.where)
             continue
         whose = named_library(one.library) or library
-        run = decode_of(whose, one.run, machine)
+        run = attention_of(whose, one.run, machine)
         found[run.kernel, run.dtype, run.path, whose].append(one._replace(run=run))
     return found
 

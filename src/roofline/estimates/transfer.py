@@ -276,6 +276,16 @@ def clock(machine: Machine, cores: float) -> float | None:
     return None
 
 
+def cores_of(machine: Machine) -> str:
+    """The name that code has for the cores of a chip; empty where none is known.
+
+    >>> from roofline.hardware import chip
+    >>> cores_of(chip("h200")), cores_of(chip("a100"))
+    ('sm90', '')
+    """
+    return CORES.get((machine.family, has_large_cores(machine)), "")
+
+
 def stated_policy(model: KernelModel, library: str, dtype: str, path: str, machine: Machine) -> str:
     """The policy that a library's code states for its kernels on a chip; empty where none is known.
 
@@ -286,8 +296,7 @@ def stated_policy(model: KernelModel, library: str, dtype: str, path: str, machi
     >>> stated_policy(KERNELS["quantised_contraction"], "trtllm", "fp8", "", chip("h200"))
     ''
     """
-    cores = CORES.get((machine.family, has_large_cores(machine)), "")
-    named = " ".join(filter(None, (library, dtype, path, cores)))
+    named = " ".join(filter(None, (library, dtype, path, cores_of(machine))))
     return named if named in model.stated else ""
 
 
