@@ -235,7 +235,7 @@ def _given(shapes: Shapes, **defaults: float) -> list[Any]:
     return list(np.broadcast_arrays(*(np.asarray(value, float) for value in values)))
 
 
-def _tile(policy: str) -> tuple[float, float, bool]:
+def _tile(policy: str) -> tuple[Any, Any, bool]:
     """Rows of a tile, keys of a block, whether heads that share keys stand in one tile."""
     size, *words = (policy or PREFILL_POLICIES[0]).split()
     rows, _, block = size.partition("x")
@@ -267,13 +267,10 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     mean, last = np.minimum(mean, seen), np.minimum(last, seen)
     filled = np.minimum(rows, STEP * np.ceil(length * shared / STEP))
     filled = filled * np.minimum(block, STEP * np.ceil((past + length) / STEP))
-    widths = (
-        (size <= NARROW, "narrow"),
-        ((size > WIDE) & (size <= WIDEST_WHOLE), "wide"),
-        (size > WIDEST_WHOLE, "widest"),
-    )
-    share = c["compute_efficiency"]
-    for holds, width in (*widths, (size % STEP > 0, "uneven")):
+    share: Any = c["compute_efficiency"]
+    widths = {"narrow": size <= NARROW, "wide": size > WIDE, "widest": size > WIDEST_WHOLE, "uneven": size % STEP > 0}
+    widths["wide"] = widths["wide"] & ~widths["widest"]
+    for width, holds in widths.items():
         share = share * np.where(holds, c.get(f"{width}_heads", 1.0), 1.0)
     mma = 4 * filled * HEAD_STEP * np.ceil(size / HEAD_STEP) / (chip.matrix_peak / chip.cores * share)
     exponentials = filled / c["exp_rate"]
