@@ -11,9 +11,10 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
 ``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile.
 Blocks outside a window are worked through too, and masked, with ``every key``; a kernel that ``looks at every key``
 computes their masks, in the time of exponentials, and drops them.
-Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16, and ``d``
-grows in steps of 32. ``narrow`` stands with heads of at most 64, others with heads over 192, over 256, and with those
-that 16 does not divide, whose loads are narrower: libraries compile a kernel for each size of a head.
+Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16, or on all,
+``in whole tiles``, and ``d`` grows in steps of 32. ``narrow`` stands with heads of at most 64, others with heads over
+192, over 256, and with those that 16 does not divide, whose loads are narrower: libraries compile a kernel for each
+size of a head.
 Without a mask, as in encoders of images, kernels have constants of their own.
 
 Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
@@ -53,11 +54,14 @@ from roofline.sizes import Size
 #: Word of a policy: a kernel works through keys outside a window too, and masks them.
 EVERY_KEY = "every key"
 LOOKS = f"looks at {EVERY_KEY}"
+#: Word of a policy: units work on whole tiles, and mask what a sequence does not fill, as Triton's kernels do.
+WHOLE_TILES = "in whole tiles"
 _SIZES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed")
 PREFILL_POLICIES = (
     *(*_SIZES, f"128x128 {FROM_HOST}"),
     *(*(f"{size} {EVERY_KEY}" for size in _SIZES), f"128x128 {EVERY_KEY} {FROM_HOST}"),
 )
+UNMASKED_POLICIES = (*PREFILL_POLICIES, *(f"{size} {WHOLE_TILES}" for size in _SIZES[:3]))
 #: Whether a decode kernel cuts sequences into pieces. FlashAttention-2 does not where heads have keys of their own, nor
 #: under a window, where it reads keys for each query head anew (``seqlenq_ngroups_swapped`` in its flash_api.cpp).
 WINDOW_APART = "heads apart under a window"
@@ -267,6 +271,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     mean, last = np.minimum(mean, seen), np.minimum(last, seen)
     filled = np.minimum(rows, STEP * np.ceil(length * shared / STEP))
     filled = filled * np.minimum(block, STEP * np.ceil((past + length) / STEP))
+    filled = rows * block + 0 * filled if WHOLE_TILES in policy else filled
     share: Any = c["compute_efficiency"]
     widths = {"narrow": size <= NARROW, "wide": size > WIDE, "widest": size > WIDEST_WHOLE, "uneven": size % STEP > 0}
     widths["wide"] = widths["wide"] & ~widths["widest"]
@@ -368,7 +373,7 @@ MODELS = (
         prior=0.2,
     ),
     KernelModel(
-        "unmasked_attention", (*_SHAPES, "past"), UNMASKED, prefill_parts, PREFILL_POLICIES, _SORTED, prior=0.2
+        "unmasked_attention", (*_SHAPES, "past"), UNMASKED, prefill_parts, UNMASKED_POLICIES, _SORTED, prior=0.2
     ),
     KernelModel(
         "decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, _SORTED, clearly_less=0.8, prior_of_ten=1.0
