@@ -51,8 +51,11 @@ def test_without_a_clean_window_the_nearest_stand_in_and_it_is_said():
 
 
 def test_two_states_are_said():
-    found = summarise([samples([100, 101, 100, 101, 60, 61, 60, 61])])
-    assert found.doubts == ("two states: around 60.5 and 100",) or "two states" in found.doubts[0]
+    found = summarise([samples([100e9, 101e9, 100e9, 101e9, 60e9, 61e9, 60e9, 61e9])], unit="B/s")
+    assert found.doubts == ("two states: around 60.5 GB/s and 100 GB/s",)
+    rounds = [samples([0.00334] * 5), samples([0.0042] * 5), samples([0.0042] * 5)]
+    apart = summarise(rounds, smaller_is_better=True, unit="s").doubts[-1]
+    assert apart == "rounds apart: from 3.34 ms, a quarter of them beyond 4.2 ms"
 
 
 def test_a_value_above_theory_is_said():

@@ -30,7 +30,7 @@ from statistics import median, median_low
 
 from roofline.frozen import NamedTuple, dataclass
 from roofline.lazy import np
-from roofline.quantity import format_percent
+from roofline.quantity import format_percent, format_quantity
 
 #: The least share of the wall time that every thread must have run for a window to count.
 CLEAN = 0.97
@@ -133,12 +133,14 @@ def summarise(
     per_cycle: float | None = None,
     clock: float | None = None,
     smaller_is_better: bool = False,
+    unit: str = "",
 ) -> SampleSummary | None:
     """Summarise the rounds of one kernel; None where nothing was sampled.
 
     ``per_cycle`` is the most that is possible in a cycle, of ``clock`` where the windows do not tell theirs.
-    ``smaller_is_better`` is for times. The best round on cores of its own stands where it comes near the best of all;
-    else that one does, for it was reached. Where no thread ran throughout the fastest quarter stands in. Both are said.
+    ``smaller_is_better`` is for times; doubts name figures in ``unit``. The best round on cores of its own stands where
+    it comes near the best of all; else that one does, for it was reached. Where no thread ran throughout the fastest
+    quarter stands in. Both are said.
 
     >>> summarise([[Sample(2.0, (1.0,)), Sample(3.0, (1.0,))], [Sample(5.0, (1.0,))]], smaller_is_better=True).value
     2.5
@@ -159,7 +161,7 @@ def summarise(
     alike = own if own and _near(fastest, own[0].median) else ordered
     best = alike[0].values
     value, low, high = median(best), quantile(best, 0.25), quantile(best, 0.75)
-    doubts += _doubts(everything, [value for one in alike for value in one.values])
+    doubts += _doubts(everything, [value for one in alike for value in one.values], unit)
     went = alike[0].clock or clock
     theory = None if per_cycle is None or went is None else per_cycle * went
     if theory is not None and value > ABOVE_THEORY * theory:
@@ -171,7 +173,8 @@ def summarise(
         doubts.append(f"{ALONE}: no other came within {format_percent(CONFIRMED)} of the best")
     usual = quantile(medians, 0.75 if smaller_is_better else 0.25)
     if max(usual, value) > ROUNDS_APART * min(usual, value):
-        doubts.append(f"{ROUNDS_DIFFER}: from {value:.3g}, a quarter of them beyond {usual:.3g}")
+        apart = f"from {format_quantity(value, unit)}, a quarter of them beyond {format_quantity(usual, unit)}"
+        doubts.append(f"{ROUNDS_DIFFER}: {apart}")
     clean = sum(sample.clean for sample in everything) / len(everything)
     return SampleSummary(value, low, high, len(best), clean, tuple(doubts), alike[0].clock)
 
@@ -241,11 +244,11 @@ def _round(counting: Sequence[Sample], own: bool) -> _Round:
     return _Round([sample.value for sample in counting], own, median(clocks) if clocks else None)
 
 
-def _doubts(everything: Sequence[Sample], kept: Sequence[float]) -> list[str]:
+def _doubts(everything: Sequence[Sample], kept: Sequence[float], unit: str) -> list[str]:
     said = []
     modes = two_modes(kept)
     if modes is not None:
-        said.append(f"{TWO_STATES}: around {modes[0]:.3g} and {modes[1]:.3g}")
+        said.append(f"{TWO_STATES}: around {' and '.join(format_quantity(mode, unit) for mode in modes)}")
     for thread in range(len(everything[0].shares)):
         if median(sample.shares[thread] for sample in everything) < IDLE:
             said.append(f"thread {thread} was idle or taken away most of the time")

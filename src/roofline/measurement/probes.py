@@ -431,7 +431,11 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
     tables: dict[tuple[str, str, int], list[tuple[float, float, SampleSummary]]] = {}
     for probe in probes:
         summary = summarise(
-            probe.rounds, per_cycle=probe.per_cycle, clock=clock, smaller_is_better=probe.smaller_is_better
+            probe.rounds,
+            per_cycle=probe.per_cycle,
+            clock=clock,
+            smaller_is_better=probe.smaller_is_better,
+            unit=probe.unit,
         )
         if summary is None:
             skipped += not probe.failed

@@ -416,7 +416,7 @@ def time_call(
         probe = Probe("", "s", "", threads, lambda windows: _cold_round(call, flush, windows, due))
     if not sample([probe], rounds=rounds, windows=WINDOWS, seconds=seconds):
         raise KeyboardInterrupt
-    found = summarise(probe.rounds, smaller_is_better=True)
+    found = summarise(probe.rounds, smaller_is_better=True, unit=probe.unit)
     if found is None:
         raise InputError("nothing was timed", hint="give at least one round")
     return found
