@@ -388,6 +388,8 @@ def test_a_program_says_of_what_it_is_and_imports_what_it_needs() -> None:
     )
     assert "Takes batch, context as plain numbers." in space["bound"].__doc__
     assert "Rates are in B/s, FLOP/s, hops/s." in space["bound"].__doc__
+    planned = said("formula", "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "--on", "v5e:8", "--c")
+    assert "// Assumes plan: AllReduce_X(bf16[B, F] {U_X}), which sends over the fewest mesh axes, at every" in planned
 
 
 def test_a_sweep_of_training_steps_takes_their_options_and_the_usual_sequence() -> None:
