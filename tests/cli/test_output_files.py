@@ -109,6 +109,7 @@ def test_two_files_are_written_by_one_command(tmp_path: Path, capsys: pytest.Cap
     assert main([*LLM, "--batch", "1:8:*2", "-o", str(table), "--output-file", str(picture)]) == 0
     assert len(list(csv.DictReader(table.read_text().splitlines()))) == 4
     assert picture.read_text().startswith("<?xml")
+    assert capsys.readouterr().out.count("llama-3-8b") == 1  # what opens the answer is said once beside both
     page = tmp_path / "x.html"
     assert main([*LLM, f"-o{table}", f"--output-file={picture}", "-o", str(page), "--dark", "--width", "600"]) == 0
     assert f'"command":{json.dumps(LLM, separators=(",", ":"))}' in page.read_text()

@@ -110,10 +110,12 @@ def test_pictures_are_drawn_again_from_the_file(measured, tmp_path, capsys):
 
 
 def test_runs_are_drawn_and_kept(measured, tmp_path, capsys):
-    files = {name: str(tmp_path / name) for name in ("roof.svg", "split.svg", "runs.csv")}
+    files = {name: str(tmp_path / name) for name in ("roof.svg", "split.svg", "runs.csv", "a.json", "b.json")}
     line = ["run", "fp32[64, 64] @ fp32[64, 64]", "--chart", files["roof.svg"], "--split", files["split.svg"]]
-    assert main([*line, "--csv", files["runs.csv"], "--json"]) == 0
-    [point] = json.loads(capsys.readouterr().out)["points"]
+    assert main([*line, "--csv", files["runs.csv"], "-o", files["a.json"], "-o", files["b.json"]]) == 0
+    text = Path(files["a.json"]).read_text(encoding="utf-8")
+    assert text == Path(files["b.json"]).read_text(encoding="utf-8")  # timed once
+    [point] = json.loads(text)["points"]
     assert point["flops"] == 2 * 64**3
     assert Path(files["runs.csv"]).read_text(encoding="utf-8").startswith("name,dtype,flops,bytes,seconds")
     assert main(["profile", files["runs.csv"], "--on", "this", "--split", files["split.svg"]]) == 0

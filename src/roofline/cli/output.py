@@ -414,8 +414,9 @@ def _speed(unit: str) -> Any:
     return Speed(table_column=Column(no_wrap=True))
 
 
-#: Where the context of a command holds the file; how its picture looks: ``dark``, ``width``, ``title``; its answer.
-KEY, LOOK, ANSWER = "roofline.report", "roofline.look", "roofline.answer"
+#: Where the context of a command holds the file; how its picture looks: ``dark``, ``width``, ``title``; its answer; and
+#: what was said beside its files so far, that several files have it once.
+KEY, LOOK, ANSWER, OPENED = "roofline.report", "roofline.look", "roofline.answer", "roofline.opened"
 
 
 def with_report(command: click.Command) -> click.Command:
@@ -629,7 +630,8 @@ def prepared(found: KeptAnswers, path: str, words: Sequence[str]) -> Callable[[]
     """What writes what a command said: all that refuses the file is done before. A page also says by which words."""
     from roofline.web.report import picture_of, prepared_file, save_data
 
-    beside: list[tuple[Any, Any]] = []
+    beside: list[Any] = []
+    opening: list[Any] = []
     save: Callable[[], str | None]
     if found.programs:
         _check_program(path)
@@ -640,25 +642,37 @@ def prepared(found: KeptAnswers, path: str, words: Sequence[str]) -> Callable[[]
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
     elif path.lower().endswith(PICTURES):
         chart = next((answer for answer, *_ in found.shown if hasattr(answer, "marks")), None)
-        beside = [(said, answer) for answer, said, _ in found.shown if answer is not chart]
+        beside = [said for answer, said, _ in found.shown if answer is not chart]
         if chart is None:
-            chart, beside = picture_of(found.shown, path), [(_opening(beside[0][0]), beside[0][1])]
+            chart, opening, beside = picture_of(found.shown, path), _opening(beside[0]), []
         save = _prepared_chart(chart, path)
     else:
         title = click.get_current_context().meta.get(LOOK, {}).get("title", "")
         save = prepared_file(found.shown, path, words, title)
-        beside = [(_opening(found.shown[0][1]), found.shown[0][0])]
+        opening = _opening(found.shown[0][1])
     units = found.shown[0][0].plain_table()[2] if found.shown and path.lower().endswith(".csv") else {}
 
     def write() -> None:
         lacks = save() or ""
         for data in found.data if path.lower().endswith(PICTURES) else ():
             show_json(data)
-        for said, answer in beside:
-            show(said, of=answer)
+        _show_beside([*beside, opening])
         wrote(path, units, said=lacks)
 
     return write
+
+
+def _show_beside(several: Iterable[Any]) -> None:
+    """Print what is said beside a file, without headlines and sentences that stand beside a file before it."""
+    before: list[Any] = click.get_current_context().meta.setdefault(OPENED, [])
+    told: list[Any] = []
+    for said in several:
+        words = [part for part in said if isinstance(part, (Headline, Sentences))] if isinstance(said, list) else []
+        new = [part for part in said if part not in before or part not in words] if words else said
+        if new and (told or not isinstance(new, list) or any(part is not BLANK for part in new)):
+            show(new)
+            told += words
+    before += told
 
 
 def _prepared_chart(chart: Any, path: str) -> Callable[[], str]:
