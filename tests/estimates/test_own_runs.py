@@ -577,6 +577,7 @@ def test_a_trace_of_torch_makes_constants(here: str) -> None:
     machine = chip(f"{here}#this")
     kernels = measured_kernels(TRACE, machine)
     assert len(kernels) == 9
+    assert all(one.where for one in (*kernels, *measured_kernels(here, machine)))  # each row has a name to be told by
     assert {(one.run.kernel, one.run.dtype) for one in kernels} == {("contraction", "fp32")}
     assert sorted((one.run.shapes["m"], one.run.shapes["n"]) for one in kernels)[:2] == [(8, 256), (8, 512)]
     found = calibrate(kernels, machine, library="torch")

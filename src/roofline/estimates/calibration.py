@@ -464,7 +464,7 @@ class AdvisedRuns(Answer):
         yield BLANK
         command = f"roofline calibrate runs.csv --on {self.target} -o mine.toml"
         again = either(command, f"calibrate('runs.csv', {self.target!r}).save('mine.toml')")
-        yield Sentences([f"saved as runs.csv, with the microseconds of each: {again}"])
+        yield Sentences([f"fill in us of each, save it as runs.csv, then {again}"])
 
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/advised-runs/1``)."""

@@ -544,6 +544,7 @@ def measured_kernels(path: str | os.PathLike[str], machine: Machine) -> list[Mea
 
 def _of_trace(path: str, machine: Machine) -> Iterator[MeasuredKernel]:
     runs: dict[Any, KernelRun] = {}
+    names: dict[Any, str] = {}
     times: dict[Any, list[float]] = defaultdict(list)
     for one in read_torch_trace(path).runs:
         answer = priced_run(one, machine)
@@ -551,11 +552,12 @@ def _of_trace(path: str, machine: Machine) -> Iterator[MeasuredKernel]:
         if len(kernels) == 1:
             key = kernels[0].kernel, kernels[0].dtype, kernels[0].path, tuple(sorted(kernels[0].shapes.items()))
             runs[key] = kernels[0]
+            names.setdefault(key, one.name)
             times[key].append(one.seconds)
     if not runs:
         raise InputError(f"{path} holds no operation that one kernel runs", hint="profile products, attention, norms")
     for key, run in runs.items():
-        yield MeasuredKernel(run, median(times[key]), "")
+        yield MeasuredKernel(run, median(times[key]), "", where=names[key])
 
 
 def _of_machine_file(measured: Measurement, machine: Machine) -> Iterator[MeasuredKernel]:
@@ -565,11 +567,12 @@ def _of_machine_file(measured: Measurement, machine: Machine) -> Iterator[Measur
             for rows, side, summary in table.points:
                 line = f"{table.dtype}[{rows:.0f}, {side:.0f}] @ {table.dtype}[{side:.0f}, {side:.0f}]"
                 (run,) = kernels_of(bound(line, on=with_choices(machine, over="main")))
-                yield MeasuredKernel(run, 2 * rows * side**2 / summary.value, "")
+                yield MeasuredKernel(run, 2 * rows * side**2 / summary.value, "", where=line)
     for curve in measured.curves:
         if curve.name == COPY and curve.threads == threads:
             for size, summary in curve.points:
-                yield MeasuredKernel(elements_run(size, size / 2), size / summary.value, "")
+                copied = f"copy of {format_quantity(size, 'B')}"
+                yield MeasuredKernel(elements_run(size, size / 2), size / summary.value, "", where=copied)
 
 
 #: What profilers held that were read.
