@@ -72,6 +72,7 @@ accuracy h100 --runs {{runs}}
 calibrate {{runs}} --on h100
 calibrate --on h200
 profile {ROOT}/docs/examples/profile.csv --on {ROOT}/docs/examples/measured.toml#this
+profile {{runs}} --on h100 --estimate
 plot {LINE} --on h100 B=64 D=64 F=64
 trace {{program}} --on h100
 """

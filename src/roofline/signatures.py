@@ -919,6 +919,18 @@ def either(option: str, keyword: str) -> str:
     return option if _COMMAND_LINE.get() else keyword
 
 
+def setting(figure: str, value: str = "…") -> str:
+    """What gives a machine a figure, as the caller writes it.
+
+    >>> setting("bf16", "1e14")
+    "set={'bf16': 1e14}"
+    >>> with on_command_line():
+    ...     setting("bf16", "1e14")
+    '--set bf16=1e14'
+    """
+    return either(f"--set {figure}={value}", f"set={{{figure!r}: {value}}}")
+
+
 def with_named(shown: Signature, defaults: Mapping[str, Any]) -> Signature:
     """A signature with more named parameters, by name with their defaults; sizes by name stay the last.
 

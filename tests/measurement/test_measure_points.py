@@ -446,3 +446,14 @@ def test_what_there_is_to_gain_is_that_of_all_runs_of_an_operation() -> None:
     lost = sum(point.lost for point in found if point.run.name == "mm")
     assert lost > next(point.lost for point in found if point.run.name == "softmax")
     assert f"most to gain: mm {lost * 1e3:.3g} ms in 2 runs, softmax" in " ".join(str(found).split())
+
+
+def test_what_the_machine_has_no_rate_for_is_said():
+    """A floor without the time of FLOPs is no roof to hold a run against: text, data and tables say so."""
+    rows = [{"name": "product", "flops": 1e9, "bytes": 1e6, "seconds": 1e-3}]
+    found = points_of(rows, "spr")
+    said = "not timed: flops on matrix in bf16"
+    assert f"incomplete: {said} (product): floors and shares" in " ".join(str(found).split())
+    assert found.to_dict()["points"][0]["incomplete"][0].startswith(f"{said} (1 GFLOP); ")
+    assert found.to_pandas()["incomplete"].tolist() == [said]
+    assert "incomplete" not in points_of(rows, "h100").to_pandas()

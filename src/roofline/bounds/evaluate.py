@@ -32,7 +32,7 @@ from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rates
 from roofline.lazy import np, sympy
 from roofline.quantity import format_quantity
-from roofline.signatures import takes
+from roofline.signatures import setting, takes
 from roofline.sizes import Size, check, is_array, maximum, sums_by_name
 from roofline.statements import Assumption, Gap
 from roofline.work import Key, Op, Work
@@ -220,4 +220,4 @@ def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:
     if not missing:
         return "there is nothing to time: no FLOPs and no bytes"
     said, first = "; ".join(untimed(machine, key, amount) for key, amount in missing.items()), next(iter(missing))
-    return f"{said}; give one, for instance set {first.dtype or first.place}=…"
+    return f"{said}; give one, for instance {setting(first.dtype or first.place)}"

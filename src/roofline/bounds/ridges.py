@@ -33,7 +33,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, find_link, main_level, ridge
 from roofline.quantity import format_number, format_quantity, parse
 from roofline.sections import Section, word_pairs
-from roofline.signatures import either, takes
+from roofline.signatures import either, setting, takes
 
 #: Activation and weight formats of the critical batches.
 MIXES = (
@@ -236,7 +236,7 @@ def zones(on: str | Machine, bandwidths: Sequence[float | str] = (), *, dtype: s
     answers = [asked.vary(machine=override(machine, {level: b})).answer() for b in wanted]
     ridges = [a.critical_intensity for a in answers]
     if any(r is None for r in ridges):
-        hint = f"give one, as in {either(f'--set {dtype}=1e14', f'set={{{dtype!r}: 1e14}}')}"
+        hint = f"give one, as in {setting(dtype, '1e14')}"
         raise InputError(f"{machine.name} has no peak for {dtype}", hint=hint)
     peak = next(u.rate.value for u in answers[0].uses if u.quantity == "flops")
     return Zones(machine, dtype, peak, tuple(wanted), tuple(float(r) for r in ridges if r is not None))

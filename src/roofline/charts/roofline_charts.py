@@ -55,7 +55,7 @@ from roofline.measurement.points import bounds_of
 from roofline.measurement.result import Measurement, threads_text
 from roofline.measurement.runs import Measured
 from roofline.quantity import format_number, format_percent, format_quantity
-from roofline.signatures import takes
+from roofline.signatures import setting, takes
 from roofline.sizes import Size, is_array, is_symbol, sums_by_name
 
 #: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several), and
@@ -145,7 +145,7 @@ def roofline_chart(
     if not any(any(roof.ridge_points()) for roof in roofs):
         known = joined([machine.name for machine in machines])
         wrong = f"no roof to draw: {known} needs a peak and a bandwidth"
-        raise InputError(wrong, hint="give both, as in set bf16=1e14")
+        raise InputError(wrong, hint=f"give both, as in {setting('bf16', '1e14')}")
     colors = range(len(machines)) if zones else [roof.series for roof in roofs]
     done = [
         (replace(point, series=colors[at]), part if len(points) > 1 else answer)
@@ -352,7 +352,8 @@ def _run_points(
     for number, ((run, at), answer) in enumerate(zip(runs, priced, strict=True)):
         missing = why_no_rate(answer, answer.machine)
         if answer.attainable is None or missing:
-            raise InputError(f"{run.name!r} {missing}, so it has no roof", hint=f"give one, as in set {run.dtype}=1e14")
+            hint = f"give one, as in {setting(run.dtype, '1e14')}"
+            raise InputError(f"{run.name!r} {missing}, so it has no roof", hint=hint)
         roof = float(answer.attainable)
         yield run_point(run, answer, roof, colors[at], number, _wrapped(run.name))
 

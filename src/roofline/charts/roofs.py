@@ -22,6 +22,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, find_level, level, rate, ridge
 from roofline.quantity import format_number, format_quantity
+from roofline.signatures import setting
 from roofline.sizes import grouped
 from roofline.work import Key
 
@@ -150,7 +151,7 @@ def check_known(machines: Sequence[Machine], dtypes: Sequence[str], levels: Sequ
             if chosen is None:
                 level(machines[0], name)
             wrong = f"no bandwidth is known for {name} of {_names(machines)}"
-            raise InputError(wrong, hint=f"give one: set {name}='… B/s'")
+            raise InputError(wrong, hint=f"give one: {setting(name, '8.2e11')}")
 
 
 def without_slope(roofs: Sequence[Roof], levels: Sequence[str]) -> list[str]:

@@ -59,7 +59,7 @@ from roofline.sections import (
     percentage,
 )
 from roofline.signatures import call, check_top, spelled, takes
-from roofline.sizes import sums_by_name
+from roofline.sizes import grouped, sums_by_name
 
 #: A run may be this much above its roof before it is flagged: roofs are measured too.
 ABOVE = 1.02
@@ -156,6 +156,11 @@ class MeasuredPoint:
         return (f"{self.run.dtype} where no dtype is stated", *self.bound.assumptions)
 
     @property
+    def untimed(self) -> tuple[str, ...]:
+        """What of the run the machine has no rate for, in short: its floor and its share of the roof are too low."""
+        return tuple(getattr(gap, "brief", gap) for gap in self.bound.incomplete)
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """Why this point may be where no point can be: likely reasons for a run above its roof."""
         if self.fraction <= ABOVE:
@@ -185,6 +190,7 @@ class MeasuredPoint:
             **attributes(self, "fraction", "explained"),
             "effects": [attributes(each, "name", "seconds", "why") for each in self.effects],
             **attributes(self, "flags", "assumptions"),
+            "incomplete": list(self.bound.incomplete),
             **({} if self.expected is None else {"expected": self._expected_dict(self.expected)}),
         }
 
@@ -259,8 +265,10 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         if table is not None:
             return super().plain_table(table)
         more = ("expected", "low", "high", "of_expected") if self.library else ()
+        more = (*["incomplete"] * any(point.untimed for point in self), *more)
         shown = ("name", "calls", "dtype", "flops", "bytes", "seconds", "lower", "lost", "fraction", "bound_by", *more)
-        return plain_table(Table(list(map(Column, shown)), list(map(_row_as_data, self))))
+        rows = [_row_as_data(point, "incomplete" in more) for point in self]
+        return plain_table(Table(list(map(Column, shown)), rows))
 
     def to_dict(self) -> dict[str, Any]:
         """The points under stable keys in SI units (schema ``roofline/points/1``)."""
@@ -342,6 +350,10 @@ def point_sections(points: Sequence[MeasuredPoint], title: str, doubt: str = "")
         yield from (Sentences([doubt], "warning", name="doubt"), BLANK)
     yield Table((*columns, Column("bound by")), [Row(_cells(point, several)) for point in points], "points", gap=4)
     yield Sentences([] if doubt else _to_gain(points), "quiet", name="to gain")
+    untimed = grouped((what, point.run.name) for point in points for what in point.untimed)
+    runs = {what: ", ".join(list(dict.fromkeys(names))[:MOST_UNPRICED]) for what, names in untimed.items()}
+    said = [f"incomplete: {what} ({names}): floors and shares of the roof are too low" for what, names in runs.items()]
+    yield Sentences(said, "gap", name="untimed")
     if explained := [f"{point.run.name}: {_explained(point)}" for point in points if point.effects]:
         yield from (BLANK, Sentences(["where the time goes"], "quiet"), Sentences(explained, name="effects"))
     if any((point.explained or 0) >= 1.01 for point in points):
@@ -411,12 +423,12 @@ def _not_expected(points: Sequence[MeasuredPoint], machine: Machine, library: st
     return f"nothing is expected of {which}: {', or '.join(lacking)}{makes}"
 
 
-def _row_as_data(point: MeasuredPoint) -> Row:
+def _row_as_data(point: MeasuredPoint, says_untimed: bool) -> Row:
     run, found = point.run, point.expected
     said = (
         run.name, Amount(run.calls), run.dtype, Amount(run.flops, "FLOP"), Amount(run.bytes, "B"),
         Amount(run.seconds, "s"), Amount(float(point.bound.lower), "s"), Amount(point.lost, "s"),
-        percentage(point.fraction), str(point.bound.bound_by or ""),
+        percentage(point.fraction), str(point.bound.bound_by or ""), *["; ".join(point.untimed)] * says_untimed,
     )  # fmt: skip
     if found is None:
         return Row(said)

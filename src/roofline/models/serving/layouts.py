@@ -35,7 +35,7 @@ from roofline.models.parallelism.block_splitting import divides, has_experts
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.step import needs
-from roofline.signatures import either
+from roofline.signatures import setting
 
 #: Chips over which a model is laid at most.
 MOST_CHIPS = 1024
@@ -320,7 +320,7 @@ def memory_capacity(machine: Machine) -> float:
     level = data_level(machine)
     if level.capacity is None:
         figure = f"{level.name}.capacity"
-        hint = f"give it: {either(f'--set {figure}=80e9', f'set={{{figure!r}: 80e9}}')}"
+        hint = f"give it: {setting(figure, '80e9')}"
         raise HardwareError(f"the capacity of {level.name} of {machine.name} is not known", hint=hint)
     return level.capacity.value
 

@@ -56,7 +56,7 @@ from roofline.models.training.passes import forward
 from roofline.models.training.stage import Formats, Parameters, check_trained, kept_bytes, matrices_of
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
-from roofline.signatures import either, spelled, takes
+from roofline.signatures import either, setting, spelled, takes
 from roofline.sizes import LARGEST, check
 from roofline.work import Key
 
@@ -267,7 +267,7 @@ def budget(
     peak = rate(machine, Key("flops", "matrix", dtype))
     if peak is None:
         wrong = f"{machine.name} has no peak for {dtype}"
-        raise HardwareError(wrong, hint="give one: " + either(f"--set {dtype}=…", f"set={{{dtype!r}: …}}"))
+        raise HardwareError(wrong, hint=f"give one: {setting(dtype)}")
     mfu, days, chip_hours = (figure(value, "") for value in (mfu, days, chip_hours))
     asked_price, price, power = price, hourly_price(machine, price), chip_power(machine, power)
     figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}

@@ -60,7 +60,7 @@ from roofline.models.training.stage import Formats, Passes, Stage, StepPlan
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import Figure, figure, format_amount, seconds_of
-from roofline.signatures import call, renamed, spelled, takes
+from roofline.signatures import call, renamed, setting, spelled, takes
 from roofline.sizes import Size, check, exact_div, is_array, is_one, is_symbol, maximum, sums_by_name
 from roofline.statements import Assumption, Gap, assume, missing
 from roofline.work import Key, Op
@@ -162,7 +162,7 @@ class TrainingQuestion:
         peak = rate(machine, Key("flops", "matrix", dtypes.get(model.dtype).arithmetic))
         if peak is None:
             wrong = f"{machine.name} has no peak for {model.dtype}"
-            raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
+            raise InputError(wrong, hint=f"give one: {setting(model.dtype)}")
         case, alike = _case(plan), dict[Any, Bound]()
         kinds, is_open = list(_kinds(plan)), _is_of_any_number(plan)
         work = {held: found for _, held, found in _kinds(_in_parts(plan, 1))} if is_open else {}
