@@ -27,6 +27,7 @@ SHARDED = '"bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"'
 ASKED = f"""
 bound {LINE} --on h100 B=64 D=8192 F=8192 --estimate
 bound {LINE} --on v5e D=8192 F=8192
+bound {SHARDED} --on h100:8,mi300x:8 B=512 D=8192 F=32768
 bound {LINE} --on h100,a100 B=64 D=8192 F=8192
 bound {SHARDED} --on v5e:8 B=512 D=8192 F=32768
 bound --flops 1e12 --bytes 2e9 --on h100
@@ -42,7 +43,7 @@ sweep {LINE} --on h100 B=1:8:*2 D=4096 F=4096
 sweep {LINE} --on h100,a100 B=1:8:*2 D=4096 F=4096
 sweep llama-3-8b --on h100 --batch 1:4 --context 4096
 sweep llama-3-8b --on h100 --batch 1:4 --context 4096 --keep front,top=3,histogram=lower
-formula {LINE} --on h100 B=8 D=64 F=64
+formula {SHARDED} --on v5e:8
 comm "AllReduce_X(bf16[B])" --on h100:8 B=1e9
 comm dispatch T=4096 D=7168 E=256 k=8 --on h100:8
 shard {SHARDED} --on v5e:8 B=512 D=8192 F=32768
@@ -61,6 +62,7 @@ llm llama-3-8b --on h100 --batch 8 --prompt 4096 --chunk 512 --context 1536
 llm llama-3-70b --on h100 --context 8k
 llm llama-3-70b --on h100:8 --tensor 4 --pipeline 2 --batch 8 --context 1536
 llm llama-3-70b --on h100:8 --tensor 8 --batch 8 --prompt 1024 --output 256 --prefill-on h100:4
+llm llama-3-8b --on l4 --fit
 llm llama-3-70b --on h100:4 --fit --batch 8 --context 4096
 train llama-3-8b --on h100:8 --batch-tokens 1M --tokens 15T --measured 14s --estimate --price 2
 train llama-3-8b --on h100 --tokens 15T --mfu 0.4 --days 30

@@ -252,7 +252,7 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
             show(each.sections())
         show([BLANK] * is_drawn())
     elif as_json and alone:
-        show_json({"fewest": found.to_dict()})
+        show_json({"schema": "roofline/llm/1", "fewest": found.to_dict()})
     elif as_json or explain:
         show_answer(found, as_json, explain)
     else:
