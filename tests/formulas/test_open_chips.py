@@ -159,6 +159,10 @@ def test_several_collectives_over_open_chips_are_the_fastest_together():
     line = "AllReduce_XY(bf16[1024, 256]); AllReduce_XY(bf16[256, 128])"
     found = roofline.formula(line, on="v5e:nxn", n=4)
     assert found.values()["lower"] == pytest.approx(roofline.bound(line, on="v5e:4x4").lower, rel=1e-12)
+    found = roofline.formula("AllGather_X(bf16[B_X, 64]); AllGather_X(bf16[D_X, 64])", on="h100:n")
+    assert any(way.ways for way in found.ways)
+    assert [*found(n=24, B=48, D=64).invalid] == ["D is no multiple of the n chips that it is split over"]
+    assert not found(n=16, B=48, D=64).invalid
 
 
 @pytest.mark.parametrize(

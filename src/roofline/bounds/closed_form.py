@@ -264,7 +264,7 @@ class Formula(Answer):
         The formula itself is called in the same way, and takes the sizes that are left out from its point.
         """
         rates = {name: rate.value for name, rate in self.rates.items()}
-        conditions = () if self.ways and self.case else self.conditions
+        conditions = () if any(way.case for way in self.ways) else self.conditions  # each case has its own
         ways = tuple(way.compile() for way in self.ways)
         return Compiled(
             self.expression, dict(self.letters), rates, dict(self.forms), self.in_letters(), conditions, self.from_zero,
