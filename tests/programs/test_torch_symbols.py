@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from unittest import TestCase
 
 import pytest
@@ -148,12 +149,18 @@ def _unrolled(x):
     return x
 
 
+def _forward_over_reverse(x):
+    with warnings.catch_warnings(action="ignore"):
+        return torch.func.jvp(torch.func.grad(lambda y: y.softmax(-1).sum()), (x,), (x,))
+
+
 ERRORS = [
     (_unrolled, ["fp32[B, 8]"], r"symbols\.py:\d+: B cannot .* here the program needs its number; give it a number"),
     (lambda x: x / math.sqrt(x.shape[0]), ["fp32[S, 8]"], "S cannot stay open: .*; give it a number: S=…"),
     (lambda x, y: x @ y, ["fp32[4, B]", "fp32[S, 4]"], r"mm\(fp32\[4, B\], fp32\[S, 4\]\) fails: .*got \[4, B\]"),
     (lambda x, y: x + y, ["fp32[B]", "fp32[S]"], r"add\(fp32\[B\], fp32\[S\]\) fails: .*length S.*check the shapes"),
     (lambda x: torch.cov(x.T), ["fp32[B, 3]"], r"symbols\.py:\d+: PyTorch needs the numbers of open sizes here; give"),
+    (_forward_over_reverse, ["fp32[B, 3]"], r"symbols\.py:\d+: PyTorch needs the numbers of open sizes here; give"),
     (nn.Linear(8, 8), ["fp32[B, S]"], r"addmm\(fp32\[8\], fp32\[B, S\], .*got \[B, S\]"),
 ]  # fmt: skip
 
@@ -249,6 +256,26 @@ def test_rows_that_no_window_reaches_are_not_read(program):
 
 def _at_first_rows(cache, new):
     return cache.index_copy_(0, torch.arange(4), new) * 2
+
+
+def _of_weights(q, k, v):
+    """Values under a softmax of scores that a causal mask hides in part."""
+    hidden = torch.ones(q.shape[0], q.shape[0], dtype=torch.bool).triu(1)
+    return (q @ k.t()).masked_fill(hidden, float("-inf")).softmax(-1) @ v
+
+
+@pytest.mark.parametrize(("program", "rows"), some([
+    (lambda q, k, v: _of_weights(q, k, v)[:4], (3, 4, 4, 4)),  # the first row sees one score
+    (lambda q, k, v: _of_weights(q, k, v).flip(0)[-4:], (3, 4, 4, 4)),
+    (lambda q, k, v: ((q @ k.t()) * torch.ones(q.shape[0], q.shape[0]).tril(-1) @ v)[:4], (3, 3, 3, 4)),
+    (lambda q, k, v: torch.triu(q @ k.t(), 1).flatten()[1:].sum(), (S - 1, S - 1, 0, 1 / 8)),
+    (lambda q, k, v: torch.roll((q @ k.t()) * (torch.arange(q.shape[0]) < 5), 2, 1)[7:].sum(), (S - 7, 5, 0, 1 / 8)),
+    (lambda q, k, v: torch.tril(q @ k.t(), -2).t()[0].sum(), (S - 2, 1, 0, 1 / 8)),
+], 6, 2), ids=some(["first", "last of turned", "zeros", "flat", "rolled", "column"], 6, 2))  # fmt: skip
+def test_what_masks_hide_is_not_read_for_parts_of_what_comes_of_it(program, rows):
+    moved = trace(program, *["fp32[S, 8]"] * 3).bytes("minimal")
+    for size in (9, 24):
+        assert _at(moved, {"S": size}) == 4 * 8 * _at(sum(rows), {"S": size})
 
 
 def test_replaced_rows_of_an_open_cache_are_not_read():

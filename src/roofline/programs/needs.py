@@ -18,10 +18,10 @@ import numpy as np
 
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
-from roofline.programs.positions import Elements, Visible, worked_out
+from roofline.programs.positions import EVERYWHERE, Elements, Visible, worked_out
 from roofline.programs.regions import NOTHING, WHOLE, Box, Region
 from roofline.programs.tensor_parts import Edges
-from roofline.sizes import Size, is_one, is_symbol, minimum, product
+from roofline.sizes import Size, is_one, is_symbol, maximum, minimum, product
 
 #: A triangle has so many stairs.
 _STAIRS = 32
@@ -254,9 +254,10 @@ def at_places(region: Region, axis: int, shape: Sequence[Any], places: Any = Non
                 return []
             edges = (0, n, 1) if d == axis else found[0][d]  # type: ignore[index]
             part = (*part[:d], edges, *part[d + 1 :])
-        if places is None:
+        if places is None or (is_symbol(size) and (places < 0).any()):
             return [part]
-        return regions.let_through((part,), shape, np.isin(places % size, np.arange(*box[axis]))) or ()
+        own = places if is_symbol(size) else places % size
+        return regions.let_through((part,), shape, np.isin(own, np.arange(*box[axis]))) or ()
 
     return regions.each(region, held)
 
@@ -290,6 +291,20 @@ def scaled(asked: Asked, known: Sequence[Any]) -> Iterator[Region]:
         if len(known) == 2 and not np.all(nonzero):
             region = regions.let_through(region, out, np.broadcast_to(nonzero, other.shape))
         yield WHOLE if shape is None else regions.aligned(region, shape, out)
+
+
+def of_scores(asked: Asked, shown: Elements | None) -> Iterator[Region]:
+    """A softmax of scores of which some are ``shown``: those of rows that have more than one."""
+    shape = asked.ins[0]
+    visible = Visible(shape, EVERYWHERE) if shown is None else shown.shown(1)
+    low, high, _ = visible.rows_of_several()
+
+    def several(box: Box) -> list[Box]:
+        first, last, step = box[-2]
+        return [(*box[:-2], (maximum(first, low), minimum(last, high), 1), box[-1])] if step == 1 else [box]
+
+    rows = regions.each(regions.box_in(asked.region, shape), several)
+    yield regions.let_through(regions.along(rows, shape, (len(shape) - 1,)), shape, visible)
 
 
 def multiplied(asked: Asked, known: Sequence[Any] = (None, None)) -> Iterator[Region]:
@@ -380,6 +395,11 @@ def lettered(
             own = part(box, words[place], asked.ins[place])
             if len(summed) != 1:
                 return [own]
+            if isinstance(other, Elements):
+                met, at = part(box, words[1 - place], other.shape), words[place].index(summed[0])
+                row, column = (-2, -1) if words[1 - place][-1] == summed[0] else (-1, -2)
+                seen = other.shown(1).columns(met[row], own[at][1], row, column)
+                return [(*own[:at], seen, *own[at + 1 :])]
             axis, shown = words[1 - place].index(summed[0]), part(box, words[1 - place], other.shape)
             nonzero = regions.once(other[tuple(slice(*edges) for edges in shown)]) != 0
             rows = np.flatnonzero(nonzero.any(tuple(d for d in range(nonzero.ndim) if d != axis)))

@@ -32,7 +32,7 @@ from roofline import sizes
 from roofline.frozen import NamedTuple
 from roofline.lazy import np, sympy
 from roofline.ops.masks import BandMask
-from roofline.programs.regions import HIDDEN, below_the_largest, expanded, once
+from roofline.programs.regions import HIDDEN, below_the_largest, expanded, is_at_most, once
 from roofline.programs.tensor_parts import Edges
 from roofline.sizes import Size, ceil_div, floor_div, is_symbol, maximum, minimum, product
 
@@ -277,24 +277,37 @@ class Visible(NamedTuple):
         found = _if_told(lambda: _of_any(self._ends((0, S), T), shared))()
         return T if found is None else found
 
-    def columns(self, rows: Edges, T: Size) -> Edges:
+    def columns(self, rows: Edges, T: Size, row: int = -2, column: int = -1) -> Edges:
         """From which column to which the rows from one to another see some; all of T where that is not known."""
-        ends = _if_told(self._ends)(rows[:2], T)
+        ends = _if_told(self._ends)(rows[:2], T, row, column)
         if not ends or len({first for first, _ in ends}) > 1:
-            return (0, T, 1)
+            return (0, 0, 1) if ends == [] else (0, T, 1)
         return (ends[0][0], maximum(*(last for _, last in ends)), 1)
 
     def seen_of(self, box: Sequence[Edges]) -> tuple[Edges, ...]:
-        """A box without the columns, before and behind, that none of its rows see."""
-        if len(box) < 2 or not {*self.axes()} <= {-2, -1}:
-            return tuple(box)
-        (first, last, step), (low, high, _) = box[-1], self.columns(box[-2], box[-1][1])
-        edges = (maximum(first, low), minimum(last, high), 1) if step == 1 else box[-1]
-        return (*box[:-1], edges)
+        """A box without the columns and rows, before and behind, that see none of the others."""
+        found, axes = list(box), {*self.axes()} if len(box) > 1 else {0}
+        turns = ((-2, -1), (-1, -2)) if -2 in axes else ((-2, -1),)
+        for row, column in turns if axes <= {-2, -1} else ():
+            (first, last, step), (low, high, _) = found[column], self.columns(found[row], found[column][1], row, column)
+            pairs = [(a, b) for a in (first, low) for b in (last, high)]
+            none = any(is_at_most(b, a) for a, b in pairs)
+            if step == 1 and (column == -1 or none or all(is_at_most(a, b) for a, b in pairs)):
+                start = maximum(first, low)
+                found[column] = (start, start if none else minimum(last, high), 1)
+        return tuple(found)
 
-    def _ends(self, rows: Sequence[Size], T: Size) -> list[tuple[Size, Size]]:
+    def rows_of_several(self) -> Edges:
+        """From which to which row some see more than one column, where these lie side by side."""
+        behind = self.behind([*[0] * (len(self.shape) - 1), 1])
+        both = None if behind is None else self.both(behind)
+        S, T = self.shape[-2:]
+        is_told = both is not None and (not both.parts or -2 in both.axes())
+        return both.columns((1, T, 1), S, -1, -2) if both is not None and is_told else (0, S, 1)
+
+    def _ends(self, rows: Sequence[Size], T: Size, row: int = -2, column: int = -1) -> list[tuple[Size, Size]]:
         """The columns that some of the rows see under each part, from one to another."""
-        return [_Bounds(part, rows, (0, T)).columns_seen() for part in self.parts]
+        return [_Bounds(part, rows, (0, T), row, column).columns_seen() for part in self.parts]
 
 
 class _Bounds:
@@ -388,7 +401,7 @@ class _Bounds:
                 c1 = minimum(c1, (ceil_div(r1 + a, chunk) + self.apart[1]) * chunk - b)
         c0 = maximum(c0, r0 - self.band[-1]) if -1 in self.band else c0
         c1 = minimum(c1, r1 + self.band[1]) if 1 in self.band else c1
-        return c0, c1 if self.is_of_all_rows else minimum(c1, c0 + maximum(0, r1 - r0) * c1)  # of no row none
+        return c0, c0 if not self.is_of_all_rows and is_at_most(r1, r0) else c1  # of no row none
 
 
 def _closer(band: Mapping[int, Size], way: int, side: Size) -> dict[int, Size]:
@@ -428,6 +441,11 @@ class Elements:
     def shown(self, number: int) -> Visible:
         """Where it is a number."""
         return Visible(self.shape, self.cases.get(sympy.Integer(number), NOWHERE))
+
+    @_if_told
+    def tested(self, test: Callable[[Any], Any]) -> Elements:
+        """1 where a test of its values surely holds, else 0."""
+        return Elements(self.shape, cases=_merged((sympy.Integer(test(v) == True), p) for v, p in self.cases.items()))  # noqa: E712
 
     def is_at_most(self, most: float) -> bool:
         """Whether all of them surely are."""
@@ -737,9 +755,12 @@ def hidden_by(
            [False, False]])
     """
 
+    if any(map(is_symbol, shape)):
+        return _hidden_of_open(name, given, shape, kind, held, axis)
+
     def own(operand: Any, of: str = kind) -> Any:
         mask = held(operand, of)
-        return None if mask is None else once(mask)
+        return None if mask is None or isinstance(mask, Elements) else once(mask)
 
     found: list[Any] = []
     if name == "where":
@@ -762,10 +783,43 @@ def hidden_by(
     return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*known)) if known[1:] else known[0], shape)
 
 
+def _hidden_of_open(
+    name: str, given: Sequence[Any], shape: Sequence[Size], kind: str, held: Callable[[Any, str], Any], axis: int
+) -> Elements | None:
+    """The same of open sizes, as elements that are 1 where they are hidden; ``held`` says it so of an operand."""
+
+    def own(operand: Any, of: str = kind) -> Elements | int:
+        mask = held(operand, of)
+        return mask if isinstance(mask, Elements) else int(mask is not None and bool(np.all(mask)))
+
+    found: Elements | int | None = 0
+    if name == "where" and isinstance(given[0], Elements):
+        found = worked_out("where", given[0], own(given[2]), own(given[1]))
+    elif name in ("exp", "softmax") and kind == ZERO:
+        found = own(given[0], LOW)
+        is_told = name != "softmax" or (axis % len(shape) == len(shape) - 1 and each_row_sees(found, shape))
+        found = found if is_told else None
+    elif name in ("add", "multiply") and kind == (LOW if name == "add" else ZERO):
+        found = worked_out("logical_or", *map(own, given[:2]))
+    elif name in ("positive", "divide") and (kind == ZERO or name == "positive"):
+        found = own(given[0])
+    return found.spread(shape) if isinstance(found, Elements) and sympy.S.One in found.cases else None
+
+
+def each_row_sees(hidden: Any, shape: Sequence[Size]) -> bool:
+    """Whether each row surely has an element that is not hidden: its first, or in a square that on the diagonal."""
+    shown = hidden.shown(0).parts if isinstance(hidden, Elements) else NOWHERE
+    places = [sympy.S.Zero, *([place(-2)] if shape[-2:-1] == shape[-1:] else [])]
+    told = (_if_told(_moved)(part, {place(-1): at}) for part in shown for at in places)
+    return EVERYWHERE in told
+
+
 def values_held(values: Any, kind: str) -> Any:
     """Where numbers are zeros, very low or very large; None where they are not known."""
     if values is None:
         return None
+    if isinstance(values, Elements):
+        return values.tested(lambda v: v == 0 if kind == ZERO else v <= HIDDEN if kind == LOW else v >= -HIDDEN)
     own = once(values) if isinstance(values, np.ndarray) else values  # PyTorch's may have formats that numpy has not
     found = own == 0 if kind == ZERO else own <= HIDDEN if kind == LOW else own >= -HIDDEN
     return np.broadcast_to(np.asarray(found), np.shape(values))

@@ -395,7 +395,8 @@ def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
     if not isinstance(mask, np.ndarray):
         if not mask.axes():
             return asked if mask.parts else NOTHING
-        return tuple(MaskedBox(box, mask) for box in asked or ())
+        found = (MaskedBox(box, mask) for box in asked or ())
+        return tuple(box for box in found if box.mask.parts)
     spread = np.broadcast_to(mask, tuple(shape))
 
     def back(box: Box) -> list[Box] | None:
@@ -738,14 +739,14 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     outer = [(n, ratio) for (n, _), ratio in zip(steps, ratios, strict=True) if ratio is not None]
     inner = tuple(step for step, ratio in zip(steps, ratios, strict=True) if ratio is None)
     reach = sum((n - 1) * stride for n, stride in inner)
-    wholes = (0, sympy.div(start, row, auto=False)[0]) if is_symbol(row) else ()
-    for first in wholes:  # where the last is in the same row, all are, or there is none
-        inside = expanded(start - first * row)
-        if is_zero(inside) or (is_less(inside + reach, row) and (first == 0 or is_at_most(0, inside))):
+    wholes = (0, *(sympy.div(start, row, auto=False)[0] - n for n in (0, 1))) if is_symbol(row) else ()
+    for ends in (reach, 0):  # where the last is in the same row, all are, or there is none
+        rows = ((first, expanded(start - first * row)) for first in wholes)
+        found_row = next((r for r in rows if is_zero(r[1]) or (is_less(r[1] + ends, row) and _is_in(*r))), None)
+        if found_row is not None:
             break
-    else:
-        first, inside = divmod(start, row)
-    if len(outer) < 2 and (is_less(inside + reach, row) or inside + reach < row):
+    first, inside = found_row or divmod(start, row)
+    if len(outer) < 2 and is_less(inside + reach, row):
         n, apart = outer[0] if outer else (1, 1)
         rest = _laid(inside, inner, shape[1:])
         return None if rest is None else [(edge(first, n, apart), *box) for box in rest]
@@ -757,11 +758,12 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
         and inside % stride + sum((m - 1) * s for m, s in others) < stride
     ):  # a step that goes on from one row to the next: its end of the first, whole ones, the rest
         turn = row // stride
-        head = min(n, -(-(row - inside) // stride)) if inside >= stride else 0
-        full = (n - head) // turn
+        head = minimum(n, -(-(row - inside) // stride)) if is_at_most(stride, inside) else 0
+        full = expanded((n - head) // turn if (q := _whole_quotient(n - head, turn)) is None else q)
         parts.append((start, ((head, stride), *others)))
         parts.append((start + head * stride, ((full, row), (turn, stride), *others)))
-        parts.append((start + (head + full * turn) * stride, ((n - head - full * turn, stride), *others)))
+        rest = expanded(n - head - full * turn)
+        parts.append((start + (head + full * turn) * stride, ((rest, stride), *others)))
     elif n <= MOST_BOXES:
         parts = [(start + turn * stride, others) for turn in range(n)]
     else:
@@ -774,6 +776,11 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
                 return None
             found += more
     return found
+
+
+def _is_in(first: Size, inside: Size) -> bool:
+    """Whether a place is surely not before the row that it is counted from."""
+    return first == 0 or is_at_most(0, inside)
 
 
 @lru_cache(2048, typed=True)
@@ -799,8 +806,9 @@ def is_less(amount: Size, limit: Size) -> bool:
 
 @lru_cache(4096, typed=True)
 def is_at_most(amount: Size, limit: Size) -> bool:
-    """Whether an amount is surely no more than a limit."""
-    return is_surely(le, expanded(amount - limit), 0)
+    """Whether an amount is surely no more than a limit, which is no more than any of a ``Min``."""
+    limits = limit.args if is_symbol(limit) and isinstance(limit, sympy.Min) else (limit,)
+    return all(is_surely(le, expanded(amount - each), 0) for each in limits)
 
 
 def expanded(size: Size) -> Size:

@@ -30,7 +30,7 @@ from roofline.ops.einsum import operand_letters
 from roofline.ops.pricing import Reach
 from roofline.programs import needs, positions, regions
 from roofline.programs.needs import Asked
-from roofline.programs.positions import LOW, ZERO, Elements, broadcast, hidden_by, values_held
+from roofline.programs.positions import LOW, ZERO, Elements, broadcast, hidden_by, values_held, worked_out
 from roofline.programs.pytorch.registry import FUNCTIONS, OF_LETTERS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
@@ -53,25 +53,31 @@ _MOST_STRETCHES = 256
 _LARGEST_MASK = 2**22
 
 
-class MaskedStretches(Stretches):
-    """The places of a box of a tensor, laid out so, of which a mask of positions lets some elements through."""
+class BoxStretches(Stretches):
+    """The places of a box of a tensor of open sizes, laid out so; a mask of positions may let some of it through."""
 
-    box: regions.MaskedBox
+    box: regions.Box
     shape: tuple[Size, ...]
     layout: Any
 
     @classmethod
-    def of(cls, places: Stretches, box: regions.MaskedBox, tensor: TensorOperand) -> MaskedStretches:
+    def of(cls, places: Stretches, box: regions.Box, tensor: TensorOperand) -> BoxStretches:
         """The places of a box of a tensor."""
         made = cls(*places)
         made.box, made.shape, made.layout = box, tensor.shape, tensor.layout
         return made
 
+    @property
+    def masked(self) -> regions.MaskedBox | None:
+        """The box, where a mask lets some of it through."""
+        return self.box if isinstance(self.box, regions.MaskedBox) else None
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MaskedStretches) and tuple(self) == tuple(other) and self.box == other.box
+        mask = other.masked if isinstance(other, BoxStretches) else None
+        return isinstance(other, Stretches) and tuple(self) == tuple(other) and self.masked == mask
 
     def __hash__(self) -> int:
-        return hash((*self, self.box))
+        return hash(tuple(self))
 
 
 class NeededBytes(NamedTuple):
@@ -395,11 +401,13 @@ def _counted_from(least: Mapping[str, int], value: Any) -> Any:
     if isinstance(value, Call):
         return replace(value, args=own(value.args), results=own(value.results))
     if isinstance(value, TensorOperand) and value.layout is not None:
-        (strides, start, width), formulas = value.layout, value.formulas
-        if formulas is not None:
-            formulas = formulas.renamed({size: own(size) for size in formulas.open_sizes}, own(formulas.shape))
+        strides, start, width = value.layout
+        formulas, hidden = (
+            each.renamed({size: own(size) for size in each.open_sizes}, own(each.shape))
+            if isinstance(each, Elements) else each for each in (value.formulas, value.hidden)
+        )  # fmt: skip
         layout = own(tuple(map(_of_some_elements, strides))), own(start), width
-        return replace(value, shape=own(value.shape), layout=layout, formulas=formulas)
+        return replace(value, shape=own(value.shape), layout=layout, formulas=formulas, hidden=hidden)
     if isinstance(value, Stretches):
         return Stretches(own(value.start), own(value.steps))
     if isinstance(value, list | tuple):
@@ -416,11 +424,13 @@ def _of_some_elements(stride: Size) -> Size:
 
 def _bytes(places: Mapping[Stretches, None]) -> Size:
     """Bytes of places, each once; of such as cannot be cut the largest alone."""
-    masked = [each for each in places if isinstance(each, MaskedStretches)]
-    if masked:
-        plain = [each for each in places if not isinstance(each, MaskedStretches)]
+    boxes = [each for each in places if isinstance(each, BoxStretches)]
+    is_one = len(boxes) == len(places) and len({(each.shape, each.layout) for each in boxes}) == 1
+    told = boxes if is_one else [each for each in boxes if each.masked]
+    if told:
+        plain = [each for each in places if each not in told]
         alike: dict[Any, list[regions.Box]] = defaultdict(list)
-        for each in masked:
+        for each in told:
             alike[each.shape, each.layout].append(each.box)
         held = [regions.elements_of(regions.union(of), shape) * layout[2] for (shape, layout), of in alike.items()]
         return maximum(*held, *([_bytes(dict.fromkeys(plain))] if plain else [0]))
@@ -500,7 +510,7 @@ def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
     """The elements of a tensor that lie at places of its storage; all where these lie on no common grid."""
     assert tensor.layout is not None
     strides, start, width = tensor.layout
-    own = [each for each in places if isinstance(each, MaskedStretches)]
+    own = [each for each in places if isinstance(each, BoxStretches)]
     if own and len(own) == len(places) and all((e.shape, e.layout) == (tensor.shape, tensor.layout) for e in own):
         return regions.union(*((each.box,) for each in own))
 
@@ -530,7 +540,9 @@ def _places(tensor: TensorOperand, region: Region) -> Sequence[Stretches]:
     strides, start, width = tensor.layout
     boxes = regions.box_in(region, tensor.shape) or ()
     found = [(regions.stretches_of(box, strides, start, width), box) for box in boxes]
-    return [MaskedStretches.of(at, box, tensor) if isinstance(box, regions.MaskedBox) else at for at, box in found]
+    is_open = any(map(is_symbol, tensor.shape))
+    kept = (is_open or isinstance(box, regions.MaskedBox) for box in boxes)
+    return [BoxStretches.of(*each, tensor) if keeps else each[0] for each, keeps in zip(found, kept, strict=True)]
 
 
 def _axis(each: Asked, default: int = 0) -> int:
@@ -544,7 +556,10 @@ def _rolled(each: Asked) -> Iterator[Region]:
     found = regions.reshaped(each.region, own, shape)
     for axis, shift in zip(dims or (0,), each.facts.get("shifts"), strict=True):
         size, axis = shape[axis], axis % len(shape)
-        first, last = shift % max(1, size), size - shift % max(1, size)  # the last so many come to the front
+        if is_symbol(size) and not regions.is_at_most(abs(shift), size):
+            raise TypeError  # nobody knows how often it turns
+        first = shift % max(1, size) if not is_symbol(size) else shift if shift >= 0 else size + shift
+        last = size - first  # the last so many come to the front
         ends = regions.joined(found, axis, first, last), regions.joined(found, axis, 0, first)
         starts = [last if place == axis else 0 for place in range(len(shape))]
         part = (*shape[:axis], first, *shape[axis + 1 :])
@@ -668,7 +683,13 @@ def _normed(each: Asked) -> Iterator[Region]:
 def _of_scores(each: Asked) -> Iterator[Region]:
     """A softmax of scores: of rows that see more than one, those that no mask hides."""
     hidden, every = each.numbers[0].hidden, (regions.box_of(each.outs[0]),)
-    if hidden is None or (each.region == every and hidden.shape[_axis(each, -1)] > regions.MOST_BOXES):
+    is_last = _axis(each, -1) == len(each.outs[0]) - 1
+    if isinstance(hidden, Elements) and is_last and positions.each_row_sees(hidden, hidden.shape):
+        yield from needs.of_scores(each, worked_out("logical_not", hidden))
+        return
+    if not isinstance(hidden, np.ndarray) or (
+        each.region == every and hidden.shape[_axis(each, -1)] > regions.MOST_BOXES
+    ):
         yield from _normed(each)
         return
     hidden = hidden & ~hidden.all(_axis(each, -1), keepdims=True)  # of scores that are all as low none is
@@ -680,7 +701,8 @@ def _of_scores(each: Asked) -> Iterator[Region]:
 
 def _product(each: Asked) -> Iterator[Region]:
     """A product of elements, matrices, or tensors whose dimensions have letters, one with zeros that are known."""
-    known = [None if x.hidden is None else ~x.hidden for x in each.numbers]
+    hidden = [x.hidden for x in each.numbers]
+    known = [worked_out("logical_not", x) if isinstance(x, Elements) else x if x is None else ~x for x in hidden]
     if each.facts.name == "mul":
         return needs.scaled(each, [x.formulas or held for x, held in zip(each.numbers, known, strict=True)])
     if each.facts.name != "einsum":
@@ -1084,7 +1106,9 @@ def with_hidden(calls: Mapping[int, Call]) -> dict[int, Call]:
         for out in call.results:
             held = {key: mask for key, mask in held.items() if key[0] != _base(out)}
         for kind, mask in masks:
-            if mask is not None and call.results[0].elements == mask.size:
+            if isinstance(mask, Elements) and _is_whole(call.results[0]):
+                held[_base(call.results[0]), kind] = mask
+            elif isinstance(mask, np.ndarray) and call.results[0].elements == mask.size:
                 flat = np.zeros(mask.size, bool)
                 view = _view(flat, call.results[0])
                 if view is not None:
@@ -1103,11 +1127,14 @@ def _told(value: Any, held: _Held, kind: str) -> Any:
 def _hidden_by(call: Call, held: _Held, kind: str) -> Any:
     """Which elements of a call's first result are zero, or very low; None where that is not known."""
     name, args, shape = call.name, call.args, call.results[0].shape if call.results else ()
-    if not all(type(n) is int for n in shape) or prod(shape) > _MOST_SCORES:
+    if all(type(n) is int for n in shape) and prod(shape) > _MOST_SCORES:
         return None
     if name in ("where", "masked_fill", "index_put") and len(args) > 2 and not call.get("accumulate"):
+        if name == "index_put" and any(map(is_symbol, shape)):
+            return None
         mask, yes, no = args if name == "where" else (args[1], args[2], args[0])
         chosen = _named(mask, shape) if name == "index_put" else known_mask(mask)
+        chosen = mask.formulas if chosen is None and isinstance(mask, TensorOperand) else chosen
         if chosen is None:
             return None
         name, args = "where", (chosen, no, None if name == "index_put" and yes.elements != 1 else yes)
@@ -1139,8 +1166,22 @@ def _where_hidden(held: _Held, value: Any, kind: str) -> Any:
         return values_held(value, kind) if isinstance(value, int | float) else None
     if value.values is not None and value.is_constant and value.elements <= _MOST_SCORES:
         return values_held(value.values, kind)
+    if value.formulas is not None and any(map(is_symbol, value.shape)):
+        return values_held(value.formulas, kind)
     flat = held.get((_base(value), kind))
+    if isinstance(flat, Elements):
+        return flat.reshaped(value.shape) if _is_whole(value) else None
     return None if flat is None else _view(flat, value)
+
+
+def _is_whole(operand: TensorOperand) -> bool:
+    """Whether a tensor shows its storage from the start, row after row."""
+    if operand.layout is None or operand.layout[1]:
+        return False
+    strides, _, width = operand.layout
+    dense = (prod(operand.shape[d + 1 :]) * width for d in range(operand.rank))
+    pairs = zip(operand.shape, map(_of_some_elements, strides), dense, strict=True)
+    return all(n == 1 or regions.expanded(step - own) == 0 for n, step, own in pairs)
 
 
 def _view(flat: Any, operand: TensorOperand) -> Any:

@@ -180,6 +180,9 @@ _DEVICE = torch.Tensor.device.__get__
 _SET_DATA = torch.Tensor.data.__set__
 #: What PyTorch asks a tensor of open sizes for that works in numbers.
 _CONCRETE = frozenset({"size", "stride", "storage_offset"})
+
+#: What is said where PyTorch asks for them.
+NEEDS_NUMBERS = "PyTorch needs the numbers of open sizes here"
 #: What functions that look at values compare them by.
 _TESTS = frozenset({"ge", "gt", "le", "lt", "ne"})
 #: Lookups in a table, and the position of their indices.
@@ -545,7 +548,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         with torch._C.DisableTorchFunction():
             traits = traits_of(func)
             if traits.name in _CONCRETE:  # asked below Python, where there are no symbols
-                raise SizeError(f"{self._here()}PyTorch needs the numbers of open sizes here", hint="give them numbers")
+                raise SizeError(f"{self._here()}{NEEDS_NUMBERS}", hint="give them numbers")
             if self.recorder.open and registry.find(traits.full_name) is None and func._can_decompose():
                 with self:  # with open sizes PyTorch hands over some operations before it takes them apart
                     parts = func.decompose(*args, **kwargs)

@@ -33,14 +33,21 @@ from unittest import mock
 import torch
 from torch._functorch import eager_transforms
 
-from roofline.errors import InputError, RooflineError, a_or_an, check_one_of, quoted
+from roofline.errors import InputError, RooflineError, SizeError, a_or_an, check_one_of, quoted
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.programs.api import call_hint, failing_line, first_line, is_call, own_error
 from roofline.programs.pytorch import standins
 from roofline.programs.pytorch.functions import on_shapes
 from roofline.programs.pytorch.open_sizes import SMALLER, dispatched_in_python
 from roofline.programs.pytorch.operators import autocast_without_a_device
-from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, LocationFinder, Recorder, module_paths
+from roofline.programs.pytorch.recorder import (
+    NEEDS_NUMBERS,
+    DispatchWatcher,
+    FunctionWatcher,
+    LocationFinder,
+    Recorder,
+    module_paths,
+)
 from roofline.programs.pytorch.tensors import always, dtype_name, tensors_given_back, tensors_in
 from roofline.programs.regions import needed_at_most
 from roofline.programs.tensor_parts import given_back
@@ -326,6 +333,8 @@ def _explained(recorder: Recorder, error: Exception, dtypes_differ: str) -> Inpu
     """The user's line on which the program failed, and what it said."""
     line, reason = failing_line(error, recorder.locations.is_user), first_line(error)
     hint = dtypes_differ or "check the inputs' shapes and dtypes"
+    if NEEDS_NUMBERS in str(error):  # a derivative that PyTorch takes apart below Python
+        return SizeError(f"{line}{NEEDS_NUMBERS}", hint="give them numbers")
     if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
         hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
     elif "does not require grad" in reason:
