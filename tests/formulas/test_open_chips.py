@@ -206,6 +206,7 @@ def test_the_algorithm_changes_at_the_exact_number_of_chips(on, nbytes, change):
 def test_what_n_may_be_is_said_and_kept():
     found = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20, n=16)
     assert [way.case.reason for way in found.ways] == ["n = 1", "n = 2 to 8", "n = 16, 24 …"]
+    assert found.multiple("n", found.point) == 8  # by which a slider moves
     columns = found(n=[1, 12, 16])
     assert np.isnan(columns["lower"]).tolist() == [False, True, False]
     assert columns.invalid == {"none of n = 1; n = 2 to 8; n = 16, 24 …": 1}

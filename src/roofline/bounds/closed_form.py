@@ -386,12 +386,15 @@ class Formula(Answer):
     def multiples(self) -> dict[str, Any]:
         """What a size has to be a multiple of, by its name: a number, or a form in other sizes.
 
+        Of an open number of chips it is that of the case whose terms are shown.
+
         >>> from roofline import formula
         >>> formula("bf16[B, D_X] * bf16[D_X, F]", on="h100:8").multiples
         {'D': 8}
         """
         found: dict[str, Any] = {}
-        for holds, _ in (*self.conditions, *self.runs):
+        ranges = (*self.conditions, *self.runs, *([self.case] if self.case else []))
+        for holds in (each for valid in ranges for each in sympy.And.make_args(valid.holds)):
             size, of = holds.lhs.args if isinstance(holds, sympy.Eq) and isinstance(holds.lhs, sympy.Mod) else (None, 1)
             if (name := str(size)) in self.letters:
                 found[name] = sympy.lcm(found[name], of) if name in found else of

@@ -369,7 +369,8 @@ def _slider(formula: Formula, name: str) -> dict[str, Any]:
 
 def _holds(formula: Formula, point: Mapping[str, float]) -> bool:
     numbers = {formula.letters[name]: value for name, value in point.items()}
-    return all(bool(condition.holds.subs(numbers)) for condition in formula.conditions)
+    is_case = not formula.ways or any(way.is_case_of(point) for way in formula.ways)
+    return is_case and all(bool(condition.holds.subs(numbers)) for condition in formula.conditions)
 
 
 def _function(formula: Formula) -> str:
