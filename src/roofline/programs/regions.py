@@ -395,8 +395,8 @@ def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
     if not isinstance(mask, np.ndarray):
         if not mask.axes():
             return asked if mask.parts else NOTHING
-        found = (MaskedBox(box, mask) for box in asked or ())
-        return tuple(box for box in found if box.mask.parts)
+        boxes = [MaskedBox(box, mask) for box in asked or ()]
+        return tuple(box for box in boxes if box.mask.parts)
     spread = np.broadcast_to(mask, tuple(shape))
 
     def back(box: Box) -> list[Box] | None:
