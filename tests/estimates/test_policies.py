@@ -57,6 +57,13 @@ def test_a_kernel_that_works_through_every_key_takes_as_long_with_a_window() -> 
     every = {(one.chip, one.library) for one in wide if EVERY_KEY in one.policy and LOOKS not in one.policy}
     assert every == {("b60", "vllm"), ("l40s", "sglang")}
     assert {one.policy for one in wide if TRITON in one.path} == {TRITON_TILE}
+    line = ", ".join(f"bf16[2, 16384, {heads}, 256]" for heads in (16, 8, 8))
+    gemma = [
+        bound(f"attention({line}, causal, window=1024)", on="h100", estimate=True, library=one).estimate
+        for one in ("sglang", "vllm")
+    ]
+    assert gemma[0] == pytest.approx(36.0e-3, rel=0.25)  # measured, of rows that were expected to take a twentieth
+    assert gemma[1] < gemma[0] / 10
     sides = [", ".join(f"bf16[64, {tokens}, {heads}, 64]" for heads in (64, 8, 8)) for tokens in (128, 129)]
     found = [bound(f"attention({one}, causal, window=128)", on="b60", estimate=True).estimate for one in sides]
     assert found[0] < found[1] < 4 * found[0]  # two tiles, of one block and of two

@@ -143,7 +143,7 @@ BEYOND = "windows, wide heads or large groups"
 ALONE, GROUPED = "a key head for each head", "shared key heads"
 #: Kernels of SGLang's own, which run where those of FlashAttention-3 or FlashInfer do not serve, and by its code their
 #: tile (extend_attention.py, ``_get_block_sizes_for_extend_attention``): heads over 256 have the small one.
-TRITON, TRITON_TILE = "in Triton", f"64x64 {LOOKS}"
+TRITON, TRITON_TILE = "in Triton", f"64x64 {LOOKS} {WHOLE_TILES}"
 
 #: Libraries whose decode kernels are the same under a window: FlashAttention, which vLLM runs, has others there.
 SAME_UNDER_WINDOW = ("sglang", "trtllm")
