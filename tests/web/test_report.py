@@ -693,6 +693,10 @@ def test_the_key_names_a_roof_once_with_its_figures(tab: Tab, tmp_path: Path) ->
     opened(tab, report(bound(LINE, on="h100", B=64, D=8192, F=8192)), tmp_path)
     key = tab.page.locator("section.chart .key", has_text="h100")
     assert key.all_inner_texts() == ["h100 hbm 3.35 TB/s, bf16 989 TFLOP/s"]
+    beside = roofline.llm("llama-3-8b", on="h100,h200", batch=[1, 8], context=512)
+    opened(tab, report(beside), tmp_path)
+    assert "a token at best" not in tab.page.locator("[aria-label=Answer]").inner_text()
+    assert tab.page.locator("#asked").inner_text().startswith("a token at best\n")  # a table's title stands above it
 
 
 @pytest.mark.long

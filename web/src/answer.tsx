@@ -390,6 +390,8 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
   const found = it.answer?.schema === "roofline/solution/1" ? it.sections.filter((each) => each.kind === "pairs") : [];
   const table = it.sections.findIndex((each) => each.kind === "table");
   const lead = live.value || table < 0 ? [] : it.sections.slice(0, table).filter((each) => each.kind === "sentences" && each.lines.some(Boolean));
+  const last = lead[lead.length - 1];
+  if (lead.length > 1 && last === it.sections[table - 1] && last.kind === "sentences" && last.tone === "strong") lead.pop(); // the table's title
   const rest = it.sections.filter((each) => ![...lists, ...found, ...lead].includes(each));
   return (
     <>
