@@ -56,6 +56,8 @@ CASES = [
     ("roofline plan x --objective ", {"cost", "chips", "energy"}, set()),
     ("roofline scaling ", {"dp", "fsdp", "tp"}, set()),
     ("roofline chips --sort ", {"peak", "ridge"}, set()),
+    ("roofline plot x --kind t", {"time", "throughput"}, {"roofline"}),
+    ("roofline llm x --view ", {"time", "memory", "front"}, set()),
 ]
 
 

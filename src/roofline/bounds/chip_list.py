@@ -92,7 +92,7 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
         yield from (BLANK, Sentences((f"{machine.target} together: {shown}",)))
     rules = rules_of_thumb(machine)
     if rules:
-        yield from (BLANK, Sentences(("rules of thumb",)))
+        yield from (BLANK, Sentences(("rules of thumb",), "quiet"))
     for group in dict.fromkeys(rule.group for rule in rules):
         chosen = [rule for rule in rules if rule.group == group]
         yield from (BLANK, Sentences((chosen[0].meaning,), "quiet"))

@@ -250,6 +250,10 @@ class ChartKind(click.ParamType):  # type: ignore[type-arg]
         """Take a kind that there is."""
         return self.kinds().convert(value, param, ctx)
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+        """The kinds that begin so."""
+        return self.kinds().shell_complete(ctx, param, incomplete)
+
 
 def show_error(said: str, head: str = "error", usage: str = "") -> None:
     """Print an error on standard error, a long word of the input cut short: on a terminal its head is red.

@@ -66,7 +66,7 @@ from roofline.hardware.machine import (
     figure_unit,
 )  # fmt: skip
 from roofline.hardware.rate import unit_words
-from roofline.signatures import either
+from roofline.signatures import either, spelled
 from roofline.statements import assume
 
 Made = TypeVar("Made")
@@ -697,8 +697,9 @@ def machine_toml(*machines: Machine) -> str:
 def _chip_lines(machine: Machine) -> Iterator[str]:
     """Write the tables of one chip."""
     if machine.shape or machine.pooled > 1 or machine.unit or machine.over or machine.use_achievable:
-        hint = "save the chip alone, and ask with the rest: on='mine.toml:8', unit='vector'"
-        raise HardwareError(f"a machine file holds one chip, and {machine!r} is more than its figures", hint=hint)
+        rest = f"{spelled('on', 'mine.toml:8')}, {spelled('unit', 'vector')}"
+        hint = f"save the chip alone, and ask with the rest: {rest}"
+        raise HardwareError(f"a machine file holds one chip, and {machine.target} is more than its figures", hint=hint)
     head = f"chip.{toml_key(machine.key)}"
     own = ("name", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes")
     tables: list[tuple[str, Mapping[str, Any]]] = [
