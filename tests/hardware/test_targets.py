@@ -254,7 +254,7 @@ capacity = 3
     with pytest.raises(HardwareError) as caught:
         chip(str(path))
     assert "3 things are wrong" in caught.value.message
-    assert "chip.mine: unknown keys 'bf16', 'speed'; keys are: name, inherits" in caught.value.message
+    assert "chip.mine: unknown keys 'bf16', 'speed'; keys are: name, announced, inherits" in caught.value.message
     assert "chip.mine.unit.matrix: unknown key 'bf16'; a peak is written peak.bf16" in caught.value.message
     assert "expected a list of tables, [[chip.mine.memory]]" in caught.value.message
     assert caught.value.hint == "roofline.chip({…}) takes its figures"
