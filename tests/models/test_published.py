@@ -595,6 +595,8 @@ def test_an_empty_list_of_layers_without_rotation_is_the_usual_one() -> None:
         ("plamo-13b", 2 * 2 * 128 * 5 * 40, 13099545600 - 50432 * 5120 - 41 * 5120),
         ("solar-pro-preview", 2 * 2 * 128 * 10 * 64, 22140032000 - 32128 * 5120 - 129 * 5120),
         ("rwkv-5-world-1b5", 0, 24 * (6 * 2048**2 + 2 * 2048 * 7168) + 65536 * 2048),
+        ("dory-4b", 2 * 2 * 4 * 256 * 56, 56 * 2560 * (6144 + 2 * 4096 + 3 * 7168) + 131072 * 2560),
+        ("nanbeige-4.2-3b", 2 * 2 * 8 * 128 * 44, 44 * 3072 * (2 * 56 * 128 + 3 * 9728) + 166144 * 3072),
     ],
 )
 def test_keys_and_products_of_a_token_by_hand(name: str, kept: int, products: int) -> None:
@@ -603,6 +605,16 @@ def test_keys_and_products_of_a_token_by_hand(name: str, kept: int, products: in
     assert model.kv_bytes_per_token("bf16") == kept
     products_run = [op for op in decode(model, context=1) if op.kind == "contraction"]
     assert sum(op.work.total("flops", "matrix") * op.repeat for op in products_run) == 2 * products
+
+
+def test_turns_are_said_by_weights_of_losses_too() -> None:
+    data = PUBLIC["nanbeige-4.2-3b"][0]
+    assert load({**data, "num_loops": 1, "loop_loss_weights": [0.5]}).layers == load(data).layers
+
+
+def test_rows_for_words_with_those_before_them_need_one_before() -> None:
+    with pytest.raises(InputError, match="emb_neighbor_num of toy is not understood; 2 at least"):
+        load({**PUBLIC["longcat-flash-lite"][0], "emb_neighbor_num": 1}, name="toy")
 
 
 def test_grok_2_activates_what_was_published() -> None:

@@ -256,6 +256,12 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         "block_type of toy is 'sequential'; it is read only as 'llama'",
     ),
     (changed(model_type="llada", num_experts=64), "num_experts of toy is 64; leave it out"),
+    (changed(model_type="dory", swa_num_key_value_heads=3), "swa_num_key_value_heads of toy is 3; it is read only as"),
+    (changed(model_type="jais"), "activation_function of toy is 'gelu_new'; known for activation_function are: swiglu"),
+    (
+        changed(model_type="gigachat3_5", linear_attention_type="KimiDeltaAttention"),
+        "linear_attention_type of toy is 'KimiDeltaAttention'; it is read only as 'Qwen3NextGatedDeltaNet'",
+    ),
     (changed(torch_dtype="bfloat17"), "unknown dtype 'bfloat17'; did you mean 'bfloat16'?"),
 ]
 

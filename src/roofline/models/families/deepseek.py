@@ -322,8 +322,10 @@ _GIGA_NORMS = (
 def _giga(fields: Fields) -> Fields:
     """GigaChat 3.5: a gated delta net but in a few layers, whose latents are DeepSeek's; norms have gates."""
     fields.refuse_other(use_shared_expert_sigmoid=False, nextn_is_sparse=False, linear_use_short_conv=True)
+    fields.refuse_other(linear_attention_type="Qwen3NextGatedDeltaNet", num_krope_heads=1)
     full, layers = fields.listed("full_attention_layers"), fields.layers("num_hidden_layers")
-    if full is not None:
+    if full or not fields.get("layer_types"):
+        full = full or ()
         kinds = ["full_attention" if number in full else "linear_attention" for number in range(layers)]
         fields = fields.with_values(layer_types=kinds)
     gates = {"ZeroCenteredGatedNorm": 16, "GatedNorm": 16, "ZeroCenteredRMSNorm": 0, "LlamaRMSNorm": 0}
@@ -437,6 +439,8 @@ def _ngrams(fields: Fields, shape: DecoderSizes) -> tuple[Block, ...]:
     if fields.kind != "longcat_flash_ngram":
         return ()
     heads = fields.size("emb_split_num", default=4) * (fields.size("emb_neighbor_num", default=4) - 1)
+    if not 0 < heads <= shape.width:
+        raise fields.not_understood("emb_neighbor_num", "2 at least: a word and one before it")
     rows = fields.size("ngram_vocab_size_ratio", default=78) * shape.vocabulary
     table = heads * (rows + heads), shape.width // heads
     return (residual.NgramEmbedding("ngram_embeddings", table, heads, shape.width),)

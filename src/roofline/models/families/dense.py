@@ -132,11 +132,15 @@ def _ouro(fields: Fields) -> Fields:
 
 
 def _nanbeige(fields: Fields) -> Fields:
-    """All layers run ``num_loops`` times in turn (Nanbeige 4.2), of what its code has those alone."""
+    """All layers run ``num_loops`` times in turn (Nanbeige 4.2), of what its code has those alone.
+
+    Weights of the turns before the last one, for training, say how many turns there are as well.
+    """
     off = ("qk_layernorm", "enable_double_loop_split", "loop_share_kv", "enable_hyper_connection", "enable_mhc")
     fields.refuse_other(**dict.fromkeys((*off, "enable_depth_attention", "skip_loop_final_norm"), False))
     fields.refuse_other(emb_neighbor_num=None, loop_middle_layers=None)
     turns, layers = fields.size("num_loops", default=1, most=1000), fields.layers("num_hidden_layers")
+    turns = len(fields.listed("loop_loss_weights") or range(turns - 1)) + 1
     return _in_order(fields.with_values(_turn=layers), [*range(layers)] * turns)
 
 
@@ -161,7 +165,10 @@ def _dory(fields: Fields) -> Fields:
 
     Published configurations list an attention and an MLP as two layers, by words or letters.
     """
-    fields.refuse_other(recurrent_kv_cache_mode="per_loop")
+    fields.refuse_other(recurrent_kv_cache_mode="per_loop", ngpt=True, fngpt=True, ngpt_enable_final_norm=False)
+    fields.refuse_other(initial_state="input_copy", input_transform="residual", output_transform="replace")
+    fields.refuse_other(mixer_type=None, attention_output_gate=True)
+    fields.refuse_other(**{f"swa_{name}": fields.get(name) for name in ("num_attention_heads", "num_key_value_heads")})
     fields = fields.renamed(swa_window_size="sliding_window", mlp_hidden_act="hidden_act")
     letters = {"S": "sliding_attention", "*": "full_attention", "-": "mlp"}
     if pattern := fields.text("hybrid_layer_pattern"):
@@ -177,6 +184,7 @@ def _dory(fields: Fields) -> Fields:
     usual = ["full_attention" if number % 4 == 3 else "sliding_attention" for number in numbers]
     starts = [first + turn * len(inner) for turn in range(turns)]
     head = fields.size("head_dim", "attention_head_dim", default=256)
+    fields.refuse_other(swa_head_dim=head)
     fields = fields.with_values(_starts=starts, head_dim=head, layer_types=kinds[::parts] if kinds else usual)
     return _in_order(fields, [*numbers[:first], *[*inner] * turns, *numbers[inner.stop :]])
 
@@ -546,7 +554,8 @@ def _positions(shape: DecoderSizes, rows: int) -> dict[str, Any]:
 
 def _jais(fields: Fields) -> Fields:
     """Of Jais what is published: biases for distances in place of positions."""
-    fields.refuse_other(activation_function="swiglu", position_embedding_type="alibi")
+    fields.choice("activation_function", ("swiglu",), "gelu_new")
+    fields.choice("position_embedding_type", ("alibi",), "learned")
     return fields
 
 
