@@ -116,12 +116,12 @@ class ResourceUse:
     @property
     def network(self) -> str:
         """The kind of link that it goes over, whichever the axis: ``ici`` of ``ici X``."""
-        return self.resource.partition(" ")[0]
+        return self.rate.link
 
     @property
     def axis(self) -> str:
         """The axis that it goes over, whichever part of it: ``X`` of ``X.1``."""
-        return self.place.partition(".")[0]
+        return self.rate.axis
 
     def __repr__(self) -> str:
         unit = "FLOP" if self.quantity == "flops" else "" if self.quantity == "hops" else "B"

@@ -236,7 +236,8 @@ class Rate(NamedTuple):
     """The answer to "how fast": the resource's name, amount per second, and what had to be said about it.
 
     ``value`` may be a symbol in a closed form; ``plain`` is then the number it stands for. ``share`` is the part of
-    the amount that has this rate: rows of an array whose data lies in this level.
+    the amount that has this rate: rows of an array whose data lies in this level. Bytes that are sent go over a
+    ``link``, and along an ``axis`` of the mesh where there is one.
     """
 
     resource: str
@@ -246,6 +247,8 @@ class Rate(NamedTuple):
     note: str = ""
     plain: float | None = None
     share: Any = 1
+    link: str = ""
+    axis: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

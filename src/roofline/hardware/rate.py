@@ -161,10 +161,10 @@ def _wire_rate(machine: Machine, place: str) -> Rate | None:
     if link is None or link.bandwidth is None:
         return None
     note = _printed_higher(machine, link.name, link.bandwidth)
-    if level is None:
-        return _rate(machine, link.name, link.bandwidth, link.achievable, link.name, note=note)
-    found = _rate(machine, level.resource, link.bandwidth, link.achievable, link.name, note=note)
-    return found._replace(value=found.value * level.lanes)
+    resource, lanes = (link.name, 1) if level is None else (level.resource, level.lanes)
+    found = _rate(machine, resource, link.bandwidth, link.achievable, link.name, note=note)
+    axis = next((axis.name for axis in machine.mesh or () if level in axis.segments), "")
+    return found._replace(value=found.value * lanes, link=link.name, axis=axis)
 
 
 def _printed_higher(machine: Machine, name: str, taken: Figure) -> str:
