@@ -54,12 +54,15 @@ def asked(questions: list[Question]) -> list[Entry]:
         os.environ.pop(name, None)
     warnings.simplefilter("ignore")
     entries = []
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    # An answer may say the name of the folder, which is the same each time, and where it is, which is another.
+    with tempfile.TemporaryDirectory() as around, contextlib.chdir(around):
+        folder = os.path.join(around, "questions")
+        os.mkdir(folder)
+        os.chdir(folder)
         prepare(Path(folder))
         for number, question in enumerate(questions):
             began = time.process_time()
             # Plain JSON on both sides: tuples are lists, and a number is as JSON writes it.
-            # The folder has another name each time.
             found = json.loads(json.dumps(answer(question)).replace(folder, "/folder"))
             entries.append({"question": question, "answer": found, "seconds": time.process_time() - began})
             if number % 250 == 249:
