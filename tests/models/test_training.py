@@ -528,7 +528,7 @@ def test_an_optimizer_reads_the_gradients_that_a_floor_does_not_move_again(maste
     }
 
 
-@pytest.mark.parametrize(("name", "ways"), [("llama", {"fsdp": 4}), ("mixtral", {"expert": 2})])
+@pytest.mark.parametrize(("name", "ways"), [("llama", {"fsdp": 4}), ("mixtral", {"expert": 2}), ("gpt2", {"fsdp": 4})])
 def test_matrices_are_made_orthogonal_once_by_all_chips_that_share_states(name: str, ways: dict[str, int]) -> None:
     """FLOPs by the shape of each matrix; one moment of it, two of the rest, of adafactor a row and a column."""
     model, flops, inside, rows = load(TINY[name], name=name), 0, 0, 0
@@ -550,9 +550,10 @@ def test_matrices_are_made_orthogonal_once_by_all_chips_that_share_states(name: 
     assert update("muon", 4, tensor=2)[1] == pytest.approx(flops)
     assert update("muon", 4, **ways)[1] == pytest.approx(flops)
     assert update("muon", 4, fsdp=4, zero=0)[1] == 4 * flops
-    tables = (1 if model.tied else 2) * (model.vocabulary + model.width)
-    vectors = model.parameters - inside - tables // (model.vocabulary + model.width) * model.vocabulary * model.width
-    assert update("adafactor", 1)[0].memory.parts["optimizer"] == pytest.approx(4 * (rows + tables + vectors), rel=0.01)
+    tables = [(model.vocabulary, model.width)] * (1 if model.tied else 2)
+    tables += [(model.context, model.width)] if name == "gpt2" else []
+    numbers = model.parameters - inside + rows + sum(m + n - m * n for m, n in tables)
+    assert update("adafactor", 1)[0].memory.parts["optimizer"] == 4 * numbers
 
 
 def test_a_table_takes_several_numbers_of_microbatches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ from roofline.work import Op, Tensor, Work, with_tensors
 
 
 class Matrices(NamedTuple):
-    """Matrices of one shape: of layers, of their experts, or tables of the vocabulary."""
+    """Matrices of one shape: of layers, of their experts, or tables, which are looked up or stand outside layers."""
 
     rows: Size
     columns: Size
@@ -499,11 +499,14 @@ def _with_repeat(op: Op, repeat: int) -> Op:
 
 
 def matrices_of(model: Model, held: Sequence[int], first: bool, last: bool) -> Iterator[Matrices]:
-    """Matrices of the layers that a stage holds, and tables of the vocabulary."""
-    for each in model.layer_weights(among=held):
-        if each.weight.kind in ("linear", "expert"):
-            *several, rows, columns = each.weight.shape
-            yield Matrices(rows, columns, len(each.layers) * product(several), each.weight.is_of_experts)
+    """Matrices of the layers that a stage holds, and tables: of the vocabulary, and all that stands outside layers."""
+    outside = Layer((*(model.before if first else ()), *((*model.after, *model.final) if last else ())))
+    inside = [(each.weight, len(each.layers), False) for each in model.layer_weights(among=held)]
+    for weight, number, is_table in [*inside, *((weight, 1, True) for _, weight in outside.weights())]:
+        if weight.kind in ("linear", "expert", "embedding"):
+            *several, rows, columns = weight.shape
+            is_table = is_table or weight.kind == "embedding"
+            yield Matrices(rows, columns, number * product(several), weight.is_of_experts, is_table)
     tables = first + (last and model.head and not (model.tied and first))
     if tables:
         yield Matrices(model.vocabulary, model.width, tables, is_table=True)
