@@ -130,8 +130,8 @@ def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     return _checked(value, text, unit, zero)
 
 
-def seconds_of(name: str, value: Any, *, zero: bool = False) -> float:
-    """A time that an option gives; an error says which option.
+def seconds_of(name: str, value: Any, unit: str = "s", *, zero: bool = False) -> float:
+    """A time that an option gives, or what it gives in another unit; an error says which option.
 
     >>> seconds_of("tpot", "30ms")
     0.03
@@ -140,7 +140,7 @@ def seconds_of(name: str, value: Any, *, zero: bool = False) -> float:
     roofline.errors.QuantityError: tpot: '30 GB' is a capacity in bytes; expected a time, such as '5 us'
     """
     try:
-        return parse(value, "s", zero=zero)
+        return parse(value, unit, zero=zero)
     except QuantityError as error:
         raise error.worded(f"{spelled(name).rstrip('=')}: ") from None
 

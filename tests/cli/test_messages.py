@@ -96,6 +96,7 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "--overlap", "2", *SIZES], "overlap 2.0 is not a fraction; 0 is no overlap"),
     (["bound", MATMUL, "--on", "v5e", "--overlap", "much", *SIZES], "--overlap: 'much' does not start with a number"),
     (["llm", "llama-2-7b", "--on", "a100", "--context", "8", "--price", "2 W"], "--price: '2 W' is a power"),
+    (["llm", "llama-2-7b", "--on", "a100", "--context", "8", "--power", "1,2"], "--power: '1,2' has a comma"),
     (["bound", MATMUL, "--on", "v5e", "--overhead", "-5us", *SIZES], "--overhead: '-5us' is negative; expected a time"),
     (["bound", MATMUL, "--on", "h100", "--pad", *SIZES], "has no tile size for its matrix unit"),
     (["bound", MATMUL, "--on", "no.toml", *SIZES], "cannot read 'no.toml': No such file or directory"),

@@ -58,6 +58,7 @@ from roofline.hardware.machine import (
     Unit,
     figure_unit,
     figures_by_path,
+    near_twice,
 )
 from roofline.hardware.schema import (
     CHIP_KEYS,
@@ -137,7 +138,7 @@ _LEAST = {"FLOP/s": 1e6, "B/s": 1e6, "B": 512.0, "Hz": 1e6}
 
 
 def doubtful_figures(machine: Machine, base: Machine | None) -> tuple[Assumption, ...]:
-    """List figures without their unit, and those exactly twice the base chip's, or else what self-checks find."""
+    """List figures without their unit, and those twice the base chip's, or else what self-checks find."""
     known = set(check_figures(base)) if base is not None else set()
     twice = tuple(_twice(machine, base)) if base is not None else ()
     found = () if twice else tuple(finding for finding in check_figures(machine) if finding not in known)
@@ -165,8 +166,8 @@ def _twice(machine: Machine, base: Machine) -> Iterator[str]:
     before = figures_by_path(base)
     for path, figure in figures_by_path(machine).items():
         is_rate = path in before and figure_unit(path) in ("FLOP/s", "B/s")
-        if is_rate and abs(figure.value / (2 * before[path].value) - 1) <= 0.01:
-            yield f"{path} is exactly twice that of {base.name}: a sparse (or duplex) figure?"
+        if is_rate and (near := near_twice(figure.value, before[path].value)):
+            yield f"{path} is {near} that of {base.name}: a sparse (or duplex) figure?"
 
 
 CATALOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalog")

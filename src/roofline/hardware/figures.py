@@ -35,7 +35,7 @@ from roofline.hardware.machine import (
 )
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
-from roofline.quantity import figure, format_amount
+from roofline.quantity import figure, format_amount, seconds_of
 from roofline.signatures import spelled
 from roofline.sizes import LARGEST, is_array, is_symbol
 
@@ -110,7 +110,9 @@ def chip_power(machine: Machine, power: Any = None) -> float | None:
     (700.0, 700.0, 500.0)
     """
     if power is not None and not is_tdp(power):
-        given: float | None = figure(power, "W")
+        given: float | None = (
+            seconds_of("power", power, "W", zero=True) if isinstance(power, str) else figure(power, "W")
+        )
         return given
     return None if machine.tdp is None else machine.tdp.value / machine.pooled
 

@@ -110,6 +110,16 @@ def figure_unit(path: str) -> str:
     return _FIGURE_UNITS.get(path.rpartition(".")[2], "" if "achievable" in path.split(".") else "FLOP/s")
 
 
+def near_twice(value: float, of: float) -> str:
+    """Say that a figure is twice another, as a sparse or a duplex one is; nothing where it is not.
+
+    >>> near_twice(1979e12, 989.4e12), near_twice(2e12, 1.008e12), near_twice(2e12, 0.9e12)
+    ('exactly twice', 'about twice', '')
+    """
+    off = abs(value / (2 * of) - 1)
+    return "exactly twice" if off <= 0.001 else "about twice" if off <= 0.01 else ""
+
+
 class Unit(NamedTuple):
     """A compute unit: ``name`` is the machine's word (mxu, vpu, tensor, cuda, amx), ``kind`` matrix or vector.
 

@@ -71,6 +71,7 @@ from roofline.hardware.machine import (
     Unit,
     figure_unit,
     figures_by_path,
+    near_twice,
 )
 from roofline.hardware.network import domain_of
 from roofline.hardware.rate import WARM, find_level, find_link
@@ -103,7 +104,7 @@ _PERCENT = r"(?P<sign>[+-]?)(?P<number>[0-9.]+)\s*%"
 def override(machine: Machine, overrides: Mapping[str, Any]) -> Machine:
     """Return the machine with the figures of ``overrides``, each listed in ``given``.
 
-    A figure exactly twice the catalog's is kept, with a note: it is likely a sparse peak or a duplex bandwidth. So is
+    A figure twice the catalog's is kept, with a note: it is likely a sparse peak or a duplex bandwidth. So is
     one below a thousandth of it, which likely lacks its unit.
     """
     for key, value in _flat(overrides):
@@ -376,8 +377,8 @@ def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Mach
     warnings = machine.warnings
     if old is not None and not old.is_set and new.source == GIVEN:
         odd, whose = "", "the catalog's" if is_chip(machine.key) else "its own"
-        if figure_unit(path) in ("FLOP/s", "B/s") and abs(new.value / (2 * old.value) - 1) <= 0.01:
-            odd = f"exactly twice {whose} figure: a sparse (or duplex) figure?"
+        if figure_unit(path) in ("FLOP/s", "B/s") and (near := near_twice(new.value, old.value)):
+            odd = f"{near} {whose} figure: a sparse (or duplex) figure?"
         elif new.value * 1000 <= old.value:
             odd = f"below a thousandth of {whose} figure: is its unit missing?"
         if odd:
