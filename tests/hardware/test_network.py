@@ -55,6 +55,7 @@ MESHES = {
     "h800:16": "X=16 nvlink switch 8, nic switch 2",
     "h100:12": "X=12 nvlink switch 6, nic switch 2",
     "dgx-h100:512": "X=512 nvlink switch 8, ib switch 32, spine switch 2",
+    "dgx-h100:257": "X=257 nvlink switch 8, ib switch 17, spine switch 2",  # 33 nodes, and 32 under one leaf
     "dgx-h100:128x8": "X=128 ib switch 32, spine switch 4, Y=8 nvlink switch",
     "dgx-h100:32x32": "X=32 ib switch 8, spine switch 4, Y=32 nvlink switch 8, ib switch 4",
     "dgx-h100:4x2": "X=4 nvlink switch, Y=2 nvlink switch",

@@ -216,9 +216,9 @@ def switch_axes(
 def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tuple[AxisSegment, ...]:
     """Split one axis over the tiers. Chips that do not fill whole units are spread evenly over the units they need."""
     segments = []
-    left, below = size, 1
+    left, below, whole = size, 1, before
     for tier, link in enumerate(links):
-        room = _room(link, before * below, tier)
+        room = _room(link, whole, tier)
         outer = 1 if room is None or is_symbol(left) else ceil_div(left, room)
         here = left if is_one(outer) else ceil_div(left, outer)
         if is_symbol(left) and is_one(room):
@@ -231,6 +231,7 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
             facts["lanes"] = 1 if link.topology == "mesh" or link.links is None else link.links
             segments.append(segment_over(link, tier, f"{name}.{link.name}", here, **facts))
         below = below * here if is_symbol(left) else floor_div(size, outer)
+        whole = whole * (here if room is None or is_symbol(left) else room)  # chips of a unit that is full
         left = outer
     return (replace(segments[0], place=name),) if len(segments) == 1 else tuple(segments)
 
