@@ -361,6 +361,7 @@ def test_attention_in_fp8_finds_the_constants_of_its_format() -> None:
 def test_nothing_is_promised_of_a_chip_of_another_vendor(chip: str) -> None:
     answer = estimated(bound("bf16[4096, 8192] * bf16[8192, 8192]", on=chip))
     assert answer.estimate is None
+    assert estimated(bound("relu(bf16[4096])", on="grace")).estimate is None  # a CPU of a vendor of GPUs
     assert "no expectation: no constants of vllm are known for contraction in bf16" in answer.expectation.in_words()
     assert answer.to_dict()["expectation"]["time"] is None
 

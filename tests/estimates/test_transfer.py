@@ -249,6 +249,7 @@ def test_spare_power_takes_no_board_beyond_its_clock() -> None:
 
 def test_a_jetson_has_the_larger_cores_of_its_generation() -> None:
     assert distance(chip("agx-thor"), chip("rtx-pro-6000")) == 2
+    assert distance(chip("b580"), chip("b60")) == 0 < distance(chip("a770"), chip("b60"))
     assert distance(chip("agx-thor"), chip("b200")) == distance(chip("agx-orin"), chip("a100")) == 1
     model = KERNELS["quantised_contraction"]
     tiles = [stated_policy(model, "vllm", "fp8", "", chip(on)) for on in ("agx-thor", "gb10")]

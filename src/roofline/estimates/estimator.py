@@ -640,11 +640,10 @@ class Estimator:
     def _sources(self, run: KernelRun, machine: Machine) -> list[tuple[KernelConstants, float]]:
         """The constants of a kind of kernel: those of this chip, or of its generation, or of others.
 
-        A chip of another vendor runs other kernels on other units: nothing is promised of it. Nor is it of another
-        generation where one chip alone was measured, or where no chip was left out to see how far off that is.
+        A chip of another vendor, and a vendor's CPU, runs other kernels on other units: nothing is promised of it. Nor
+        is it of another generation where one chip alone was measured, or where no chip was left out to see how far off that is.
         """
-        vendor = machine.vendor.lower()
-        same = self._of_kind(run, machine.key) or self._of_kind(run, machine.key, vendor)
+        same = self._of_kind(run, machine.key) or self._of_kind(run, machine.key, _maker(machine))
         mine = [one for one in same if one.chip == machine.key]
         if mine or not same:
             return [(min(mine, key=self._distance), 1.0)] if mine else []
@@ -717,8 +716,8 @@ class Estimator:
         """How far constants are from the library and version asked for; without one, those of all versions."""
         return one.library != self.library, one.version != self.version, bool(one.version)
 
-    def _of_kind(self, run: KernelRun, key: str, vendor: str | None = None) -> list[KernelConstants]:
-        """Constants of this kind of kernel on a chip, or on all chips of a vendor: of its format and path.
+    def _of_kind(self, run: KernelRun, key: str, maker: tuple[str, bool] | None = None) -> list[KernelConstants]:
+        """Constants of this kind of kernel on a chip, or on all chips of a maker: of its format and path.
 
         Of attention in 8 bits also those in half precision.
         """
@@ -729,7 +728,7 @@ class Estimator:
                 forms = dict.fromkeys((dtype, "any"))
                 words = {"path": path, **whose}
                 every = (one for form in forms for one in self.records_of(run.kernel, dtype=form, **words))
-                if found := [one for one in every if one.chip == key or (vendor and _vendor(one.chip) == vendor)]:
+                if found := [one for one in every if one.chip == key or (maker and _maker(_listed(one.chip)) == maker)]:
                     return found
         return []
 
@@ -748,10 +747,9 @@ def _listed(key: str) -> Machine | None:
         return None
 
 
-def _vendor(key: str) -> str | None:
-    """The vendor of a chip in small letters, as users write it in files of their own too."""
-    listed = _listed(key)
-    return None if listed is None else listed.vendor.lower()
+def _maker(machine: Machine | None) -> tuple[str, bool] | None:
+    """The vendor of a chip in small letters, as users write it in files of their own too, and whether it is a CPU."""
+    return None if machine is None else (machine.vendor.lower(), machine.family == "cpu")
 
 
 def _parts(record: KernelConstants, run: KernelRun, machine: Machine, in_graph: bool) -> Parts:

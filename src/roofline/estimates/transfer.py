@@ -59,7 +59,8 @@ GENERATIONS: tuple[tuple[str, ...], ...] = (
     ("nvidia-kepler",), ("nvidia-pascal",), ("nvidia-volta",), ("nvidia-turing",), ("nvidia-ampere",),
     ("nvidia-ada", "nvidia-hopper"), ("nvidia-blackwell",), ("nvidia-rubin",),
 )  # fmt: skip
-#: Distance of a family of the same vendor that stands in no order, and between larger cores and others.
+#: Distance of a family of the same vendor that stands in no order, or of its cores by another name, and between larger
+#: cores and others.
 UNORDERED, LARGER = 3, 2
 #: FLOPs in half precision of a core in a cycle, beyond which it is one of the larger; others have 512 or 1,024.
 LARGE_CORE, STACKED = 1_500.0, "hbm"
@@ -167,7 +168,7 @@ def distance(one: Machine, other: Machine) -> int:
 
     With stacked memory and without they are never of one generation.
     """
-    apart = _generations(one.family, other.family) + LARGER * (has_large_cores(one) != has_large_cores(other))
+    apart = _generations(one, other) + LARGER * (has_large_cores(one) != has_large_cores(other))
     return max(apart, int(one.memories[0].name != other.memories[0].name))
 
 
@@ -183,13 +184,12 @@ def has_large_cores(machine: Machine) -> bool:
     return machine.memories[0].name == STACKED or bool(each and peak and peak / each > LARGE_CORE)
 
 
-def _generations(one: str, other: str) -> int:
-    if one == other:
-        return 0
+def _generations(one: Machine, other: Machine) -> int:
     places = {family: place for place, row in enumerate(GENERATIONS) for family in row}
-    if one not in places or other not in places:
-        return UNORDERED
-    return abs(places[one] - places[other])
+    if one.family in places and other.family in places:
+        return abs(places[one.family] - places[other.family])
+    same_cores = one.core == other.core or not (one.core and other.core)
+    return 0 if one.family == other.family and same_cores else UNORDERED
 
 
 def weights(machine: Machine, chips: Iterable[str]) -> dict[str, float]:
