@@ -213,7 +213,7 @@ SIZES = ("B=512", "D=8")
     ("words", "message"),
     [
         (("--on", "v5e:8"), "the collective is missing; for instance allreduce 1GB, or 'AllG"),
-        (("allreduce", "--bytes", "1kB:1GB:*10", "--on", "h100:8"), "--bytes takes one amount; several stand side by"),
+        (("allreduce", "--bytes", "1kB:1GB:*10", "--on", "h100:8"), "--bytes takes no range; several stand side by"),
         (("allreduce", "1GB", "--on", "h100"), "NVIDIA H100 SXM5 80GB is one chip; write its shape, as in h100:8, or"),
         ((GATHER, "--on", "v5e:8", "--algorithm", "rinf", *SIZES), "unknown algorithm 'rinf'; did you mean 'ring'?"),
         (("AllGather_Z(bf16[B_Z, D])", "--on", "v5e:4x4", *SIZES), "mesh axis Z is not declared; the axes are: X, Y; "),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from roofline import dtypes
 from roofline.answers import capability, estimable, measurable, on_several, priceable
 from roofline.bounds.bound import Bound
-from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
+from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings, word_of
 from roofline.bounds.question import (
     OF_ONE_LINE,
     Question,
@@ -276,8 +276,9 @@ def _no_tensors(chosen: Mapping[str, Any]) -> None:
     # as text, since a value may be an array or compare as it likes
     said = next((name for name in about if quoted(chosen[name]) not in map(quoted, (None, ARGUMENTS[name], []))), None)
     if said is not None:
-        hint = "its arithmetic dtype is dtype=" if said == "compute" else "leave it out, or give an expression"
-        raise InputError(f"{said}= says nothing about raw work, which has no tensors", hint=hint)
+        raw = f"its arithmetic dtype is {spelled('dtype')}"
+        hint = raw if said == "compute" else "leave it out, or give an expression"
+        raise InputError(f"{word_of(said)} says nothing about raw work, which has no tensors", hint=hint)
 
 
 def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str, Any]) -> None:

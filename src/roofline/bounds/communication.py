@@ -755,7 +755,7 @@ def _refuse_several(option: str, amount: Any) -> None:
     if is_several or isinstance(amount, list | tuple | range) or is_array(amount):
         line = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
         hint = either(f"several stand side by side: {spelled(option, '1MB,1GB')}", line)
-        raise InputError(f"{spelled(option)} takes one amount", hint=hint)
+        raise InputError(f"{spelled(option)} takes {either('no range', 'one amount')}", hint=hint)
 
 
 @overload

@@ -25,7 +25,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.meanings import MEANINGS
 from roofline.quantity import Figure, format_percent, format_quantity, seconds_of
-from roofline.signatures import spelled
+from roofline.signatures import either, spelled
 from roofline.sizes import UNEVEN, Size, check, plain_number
 from roofline.statements import Assumption
 
@@ -256,6 +256,18 @@ def settings() -> dict[str, Setting]:
     """How each convention is set, by its name."""
     defaults = {name: getattr(DEFAULT, name) for name in NAMES}
     return {each.name: each.metadata["setting"]._replace(default=defaults[each.name]) for each in fields(Conventions)}
+
+
+def word_of(argument: str) -> str:
+    """An argument as the caller writes it: that of a convention may have another name on the command line.
+
+    >>> from roofline.signatures import on_command_line
+    >>> with on_command_line():
+    ...     word_of("count_padding"), word_of("dtype")
+    ('--valid-only', '--dtype')
+    """
+    known = settings().get(argument)
+    return spelled(argument) if known is None else either(spelled(known.option or argument), spelled(argument))
 
 
 def table() -> str:

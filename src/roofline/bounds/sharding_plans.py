@@ -50,7 +50,7 @@ from roofline.ops.sharding.local import (
 )
 from roofline.ops.sharding.plans import Costs, Found, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, in_a_row, whole_number
-from roofline.signatures import call
+from roofline.signatures import call, spelled
 from roofline.sizes import Size, is_array, is_symbol, product, sums_by_name
 from roofline.statements import Assumption
 from roofline.work import Op, Work
@@ -266,7 +266,7 @@ def _some_rows(sizes: Mapping[str, Any]) -> list[dict[str, Any]]:
 def ranked(asked: Question) -> Sequence[RankedPlan]:
     """List every plan, best first; with open sizes or arrays list them, the least to send first."""
     if not asked.is_sharded:
-        hint = "shard a dimension, as in bf16[B_X, D], or let plans use=… a mesh axis"
+        hint = f"shard a dimension, as in bf16[B_X, D], or let plans use a mesh axis: {spelled('use', 'X')}"
         raise InputError("nothing is sharded here, so there is nothing to plan", hint=hint)
     search = _Search.of(asked)
     return search.ranked() if search.plain else search.unranked()

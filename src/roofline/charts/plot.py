@@ -26,6 +26,7 @@ from typing import Any
 from roofline.answers import EXPECTED_KINDS, Answer, figures_of, machines_in
 from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
+from roofline.bounds.conventions import word_of
 from roofline.bounds.question import NOT_REPEATED, USES, refuse_idle, resolve_sizes
 from roofline.bounds.ridges import Zones, zones
 from roofline.charts.chart import Chart, charts_of
@@ -180,7 +181,8 @@ class _PlotRequest:
         idle = next((name for name in (*given, *self.sizes) if name not in _OF_MACHINES), None)
         if idle is not None:
             hint = "leave it out, or give an expression such as 'bf16[B, D] * bf16[D, F]'"
-            raise InputError(f"{idle}= says nothing about a roof without work under it", hint=hint)
+            word = word_of(idle) if idle in self.choices else f"{idle}="
+            raise InputError(f"{word} says nothing about a roof without work under it", hint=hint)
         return () if dtype is None else (dtype,)
 
     def name(self, index: int) -> str | None:

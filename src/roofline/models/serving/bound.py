@@ -271,7 +271,7 @@ def pipelined(asked: ServingStep) -> Bound:
     """Price a step over the stages of a pipeline, with the number of micro-batches that is stated or else the best."""
     ways, options = asked.ways, asked.options
     if ways.balance == "time" and any(map(is_symbol, options.values())):
-        hint = "give every size a value, or balance='layers'"
+        hint = f"give every size a value, or {spelled('balance', 'layers')}"
         raise SizeError("stages are cut by their times, and a size is open", hint=hint)
     try:
         return _in_micro_batches(asked)
