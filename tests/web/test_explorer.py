@@ -375,6 +375,11 @@ def test_every_command_that_a_page_may_ask_has_one_road() -> None:
     assert set(catalog["commands"]) == set(ASKED)
     named = {each["name"] for command in catalog["commands"].values() for each in command["options"]}
     assert not named & {"report_file", "file", "chart", "csv_file", "scheduler"}
+    asked = {
+        "words": ["llama-3-8b"],
+        "options": {"on": ["h100"], "count": "1", "rate": "1/s", "prompt": 64, "output": 8},
+    }
+    assert "--formats bf16" in str(answer_question("page", "plan", asked)["sections"])  # options as beside a command
     with pytest.raises(InputError, match="did you mean '--batch'"):
         command_words("llm", {"words": ["llama-3-8b"], "options": {"batc": 8}})
     with pytest.raises(InputError, match="an option stands among the words"):

@@ -549,6 +549,34 @@ def test_a_page_of_several_rows_has_no_one_expected_time(batches: list[int]) -> 
         assert all(step["expected"] is None for step in embedded(report(answer))["steps"])
 
 
+def test_what_is_copied_as_python_asks_the_same(tab: Tab, tmp_path: Path) -> None:
+    line = "bf16[批, D_X] * bf16[D_X, F] -> bf16[批, F]"
+    words = [
+        "solve",
+        line,
+        "--for",
+        "批",
+        "--no-wrap",
+        "--on=v5e",
+        "--mesh",
+        "X=4",
+        "--set",
+        "hbm=4e11",
+        "D=64",
+        "F=64",
+    ]
+    assert main([*words, "-o", str(tmp_path / "asked.html")]) == 0
+    page = (tmp_path / "asked.html").read_text(encoding="utf-8")
+    opened(tab, page, tmp_path)
+    taken = "{value: {writeText: (text) => window.copied = text}}"
+    tab.page.evaluate(f"Object.defineProperty(navigator, 'clipboard', {taken})")
+    tab.page.get_by_text("copy as Python").click()
+    space: dict[str, Any] = {}
+    exec(tab.page.evaluate("window.copied"), space)
+    data, shown = space["answer"].to_dict(), embedded(page)["answer"]
+    assert all(data[name] == shown[name] for name in ("set", "value", "assumptions"))
+
+
 def test_a_solution_moves_and_stands_at_what_was_found() -> None:
     found = solve(LINE, "B", on="v5e", D=4096, F=4096)
     page = embedded(report(found))

@@ -165,22 +165,39 @@ export function movedWords(words: string[]): string[] {
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`);
 export const commandLine = (words: string[]): string => ["roofline", ...words.map(quoted)].join(" ");
 
-/** The same question in Python: options become keywords. */
+/** Options whose keyword in Python has another name; and those that say how an answer is shown, which has no keyword. */
+const KEYWORDS: Record<string, string> = { for: "for_", chips: "files", bandwidth: "bandwidths", from: "start", level: "levels", name: "names", ceiling: "dtypes", points: "measured" };
+const FLAGS: Record<string, string> = { "valid-only": "count_padding=False", warm: 'over="warm"', cold: "", sources: "", parts: "", modules: "", explain: "" };
+const SHOWN = ["view", "why", "kind"];
+const NUMBER = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i;
+
+/** A value in Python: numbers with commas between are a list, sizes of axes a dictionary. */
+function literal(text: string): string {
+  const each = text.split(",");
+  if (each.every((one) => NUMBER.test(one))) return each.length > 1 ? `[${each.join(", ")}]` : text;
+  return JSON.stringify(text);
+}
+
+const axes = (text: string): string =>
+  `{${text.split(",").map((one) => { const [axis, size] = one.split("="); return `${JSON.stringify(axis)}: ${literal(size)}`; }).join(", ")}}`;
+
+/** The same question in Python: options become keywords, one that is given several times a list. */
 export function python(words: string[]): string {
-  const [name, ...rest] = words, positional: string[] = [], keywords: string[] = [], sets: string[] = [];
-  const value = (text: string) => (/^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? text : JSON.stringify(text));
+  const [name, ...rest] = words.flatMap((word) => /^--[\w-]+=/.exec(word) ? [word.slice(0, word.indexOf("=")), word.slice(word.indexOf("=") + 1)] : [word]);
+  const positional: string[] = [], keywords = new Map<string, string[]>(), sets: string[] = [];
+  const add = (key: string, value: string) => keywords.set(key, [...(keywords.get(key) ?? []), value]);
   for (let i = 0; i < rest.length; i++) {
-    const word = rest[i];
-    if (word === "--set") { const [figure, amount] = rest[++i].split("="); sets.push(`${JSON.stringify(figure)}: ${value(amount)}`); continue; }
+    const word = rest[i], next = rest[i + 1], at = word.indexOf("=");
+    if (word === "--set") { const [figure, amount] = rest[++i].split("="); sets.push(`${JSON.stringify(figure)}: ${literal(amount)}`); continue; }
     if (word.startsWith("--")) {
-      const key = word.slice(2).replace(/-/g, "_"), next = rest[i + 1];
-      if (next === undefined || next.startsWith("--")) keywords.push(`${key}=True`);
-      else { keywords.push(`${key}=${value(next)}`); i++; }
-    } else if (/^[A-Za-z_]\w*=[^\[]*$/.test(word)) {
-      const at = word.indexOf("=");
-      keywords.push(`${word.slice(0, at)}=${value(word.slice(at + 1))}`);
-    } else positional.push(JSON.stringify(word));
+      const option = word.slice(2), key = name === "scaling" && option === "for" ? "unknown" : KEYWORDS[option] ?? option.replace(/-/g, "_");
+      if (option in FLAGS) { if (FLAGS[option]) add(FLAGS[option].split("=")[0], FLAGS[option].split("=")[1]); }
+      else if (next === undefined || next.startsWith("--")) add(key.replace(/^no_/, ""), option.startsWith("no-") ? "False" : "True");
+      else { i++; if (!SHOWN.includes(option)) add(key, /^(mesh|torus_axes)$/.test(key) && next.includes("=") ? axes(next) : literal(next)); }
+    } else if (/^[\p{L}_][\p{L}\p{N}_]*=[^\[]*$/u.test(word)) add(word.slice(0, at), literal(word.slice(at + 1)));
+    else positional.push(JSON.stringify(word));
   }
-  if (sets.length) keywords.push(`set={${sets.join(", ")}}`);
-  return `import roofline\n\nanswer = roofline.${name}(${[...positional, ...keywords].join(", ")})`;
+  const given = [...keywords].map(([key, values]) => `${key}=${new Set(values).size > 1 ? `[${values.join(", ")}]` : values[0]}`);
+  if (sets.length) given.push(`set={${sets.join(", ")}}`);
+  return `import roofline\n\nanswer = roofline.${name}(${[...positional, ...given].join(", ")})`;
 }

@@ -1068,7 +1068,11 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
             )  # fmt: skip
             if several is None:
                 hint = "give every size one value; sweep takes several"
-                raise InputError("a comparison is of plain numbers", hint=hint)
+                values = (fact.value for fact in answer.facts())
+                open_ = {each for value in values for each in getattr(value, "free_symbols", ())}
+                names = sorted(str(each) for each in open_ if each.is_integer)  # rates are none
+                lacks = f", and {in_a_row(names)} {'have' if len(names) > 1 else 'has'} no value" if names else ""
+                raise InputError(f"a comparison is of plain numbers{lacks}", hint=hint)
             hint = "sweep takes several machines, formats and sizes, and draws them"
             raise InputError(f"answers side by side take one value of {several}, and several are given", hint=hint)
     chosen = list(names) or _names_apart(answers)

@@ -32,6 +32,7 @@ from roofline.cli.output import keep, working
 from roofline.errors import InputError, check_one_of, from_the_source, quoted
 from roofline.hardware import chip
 from roofline.models.config import is_model, load
+from roofline.signatures import on_command_line
 
 #: What every worker has loaded before its first question.
 _PRELOADED = (
@@ -248,7 +249,7 @@ def answer_question(form: str, name: str, question: Mapping[str, Any]) -> dict[s
 
     try:
         words = command_words(name, question)
-        with keep() as found, redirect_stderr(StringIO()), redirect_stdout(StringIO()):
+        with keep() as found, on_command_line(), redirect_stderr(StringIO()), redirect_stdout(StringIO()):
             code = main([*words, "--json"] if form == "data" else words)
             made = page_of(found.shown, form, command=words) if form in PAGES and found.shown else None
     except InputError as wrong:

@@ -577,7 +577,9 @@ def _said(run: Callable[..., Any], options: dict[str, Any], path: str) -> tuple[
 
 
 def _asked(context: click.Context) -> list[str]:
-    """The words of the command without the files that it writes, and without how their pictures look."""
+    """The words of the command without the files that it writes, and without how their pictures look: flags last."""
+    flags = {word for each in context.command.params if getattr(each, "is_flag", False)
+             for word in (*each.opts, *each.secondary_opts)}  # fmt: skip
     left_out = {
         word: not getattr(each, "is_flag", False)
         for each in context.command.params if each.callback in (_files, _as_look) and each.name != "title"
@@ -590,7 +592,7 @@ def _asked(context: click.Context) -> list[str]:
             next(words)
         elif has_value is None and not word.startswith("-o"):
             kept.append(word)
-    return kept
+    return sorted(kept, key=flags.__contains__)
 
 
 def check_language(path: str, language: str | None) -> None:
