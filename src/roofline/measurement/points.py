@@ -352,8 +352,8 @@ def point_sections(points: Sequence[MeasuredPoint], title: str, doubt: str = "")
     yield Sentences([] if doubt else _to_gain(points), "quiet", name="to gain")
     untimed = grouped((what, point.run.name) for point in points for what in point.untimed)
     runs = {what: ", ".join(list(dict.fromkeys(names))[:MOST_UNPRICED]) for what, names in untimed.items()}
-    said = [f"incomplete: {what} ({names}): floors and shares of the roof are too low" for what, names in runs.items()]
-    yield Sentences(said, "gap", name="untimed")
+    gaps = [f"incomplete: {what} ({names}): floors and shares of the roof are too low" for what, names in runs.items()]
+    yield Sentences(gaps, "gap", name="untimed")
     if explained := [f"{point.run.name}: {_explained(point)}" for point in points if point.effects]:
         yield from (BLANK, Sentences(["where the time goes"], "quiet"), Sentences(explained, name="effects"))
     if any((point.explained or 0) >= 1.01 for point in points):
@@ -425,10 +425,11 @@ def _not_expected(points: Sequence[MeasuredPoint], machine: Machine, library: st
 
 def _row_as_data(point: MeasuredPoint, says_untimed: bool) -> Row:
     run, found = point.run, point.expected
+    untimed = ["; ".join(point.untimed)] if says_untimed else []
     said = (
         run.name, Amount(run.calls), run.dtype, Amount(run.flops, "FLOP"), Amount(run.bytes, "B"),
         Amount(run.seconds, "s"), Amount(float(point.bound.lower), "s"), Amount(point.lost, "s"),
-        percentage(point.fraction), str(point.bound.bound_by or ""), *["; ".join(point.untimed)] * says_untimed,
+        percentage(point.fraction), str(point.bound.bound_by or ""), *untimed,
     )  # fmt: skip
     if found is None:
         return Row(said)
