@@ -425,12 +425,13 @@ def _not_expected(points: Sequence[MeasuredPoint], machine: Machine, library: st
 
 def _row_as_data(point: MeasuredPoint, says_untimed: bool) -> Row:
     run, found = point.run, point.expected
-    untimed = ["; ".join(point.untimed)] if says_untimed else []
-    said = (
+    said: tuple[str | Amount, ...] = (
         run.name, Amount(run.calls), run.dtype, Amount(run.flops, "FLOP"), Amount(run.bytes, "B"),
         Amount(run.seconds, "s"), Amount(float(point.bound.lower), "s"), Amount(point.lost, "s"),
-        percentage(point.fraction), str(point.bound.bound_by or ""), *untimed,
+        percentage(point.fraction), str(point.bound.bound_by or ""),
     )  # fmt: skip
+    if says_untimed:
+        said = (*said, "; ".join(point.untimed))
     if found is None:
         return Row(said)
     times = (Amount(float(each), "s") for each in (found.value, found.low, found.high))
