@@ -612,7 +612,9 @@ def test_turns_are_said_by_weights_of_losses_too() -> None:
     assert load({**data, "num_loops": 1, "loop_loss_weights": [0.5]}).layers == load(data).layers
 
 
-def test_rows_for_words_with_those_before_them_need_one_before() -> None:
+def test_longcat_has_experts_and_rows_for_words_with_those_before_them() -> None:
+    """Experts of LongCat stand in a branch of a layer."""
+    assert load(PUBLIC["longcat-flash-lite"][0]).sparsity == 256 / 8
     with pytest.raises(InputError, match="emb_neighbor_num of toy is not understood; 2 at least"):
         load({**PUBLIC["longcat-flash-lite"][0], "emb_neighbor_num": 1}, name="toy")
 

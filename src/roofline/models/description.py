@@ -373,8 +373,8 @@ class Model(Answer):
         >>> load("deepseek-v3").sparsity, load("llama-2-7b").sparsity
         (32.0, None)
         """
-        routed = next((block for block in self.blocks if hasattr(block, "top_k") and hasattr(block, "count")), None)
-        return None if routed is None else routed.count / routed.top_k
+        routed = (each for each in self.layer_blocks if hasattr(each, "top_k") and hasattr(each, "count"))
+        return next((each.count / each.top_k for each in routed), None)
 
     @property
     def active_parameters(self) -> int:
