@@ -607,6 +607,13 @@ def test_keys_and_products_of_a_token_by_hand(name: str, kept: int, products: in
     assert sum(op.work.total("flops", "matrix") * op.repeat for op in products_run) == 2 * products
 
 
+def test_types_that_are_another_but_for_names() -> None:
+    llama, xing = sizes("llama", 64, 2, 4, 128, 100, num_key_value_heads=2), PUBLIC["xing-4.0-29b-a4b"][0]
+    for kind, data in (("kormo", llama), ("xingchen4", xing)):
+        one, other = load({**data, "model_type": kind}), load(data)
+        assert (one.parameters, one.gaps) == (other.parameters, other.gaps)
+
+
 def test_turns_are_said_by_weights_of_losses_too() -> None:
     data = PUBLIC["nanbeige-4.2-3b"][0]
     assert load({**data, "num_loops": 1, "loop_loss_weights": [0.5]}).layers == load(data).layers
