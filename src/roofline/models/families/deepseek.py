@@ -325,8 +325,7 @@ def _giga(fields: Fields) -> Fields:
     fields.refuse_other(linear_attention_type="Qwen3NextGatedDeltaNet", num_krope_heads=1)
     full, layers = fields.listed("full_attention_layers"), fields.layers("num_hidden_layers")
     if full or not fields.get("layer_types"):
-        full = full or ()
-        kinds = ["full_attention" if number in full else "linear_attention" for number in range(layers)]
+        kinds = ["full_attention" if number in (full or ()) else "linear_attention" for number in range(layers)]
         fields = fields.with_values(layer_types=kinds)
     gates = {"ZeroCenteredGatedNorm": 16, "GatedNorm": 16, "ZeroCenteredRMSNorm": 0, "LlamaRMSNorm": 0}
     rank = gates[fields.choice("norm_type", gates, "ZeroCenteredGatedNorm")]
