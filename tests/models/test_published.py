@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from roofline import llm
 from roofline.errors import InputError
 from roofline.models import decode, load
 from roofline.models.blocks.attention import Attention
@@ -620,8 +621,13 @@ def test_turns_are_said_by_weights_of_losses_too() -> None:
 
 
 def test_longcat_has_experts_and_rows_for_words_with_those_before_them() -> None:
-    """Experts of LongCat stand in a branch of a layer."""
-    assert load(PUBLIC["longcat-flash-lite"][0]).sparsity == 256 / 8
+    """Experts of LongCat stand in a branch of a layer; chips that split it share the rows, add up the rest."""
+    model = load(PUBLIC["longcat-flash-lite"][0])
+    assert model.sparsity == 256 / 8
+    split = llm(model, on="h200:8", tensor=8, batch=1, context=1024)
+    assert split.memory.parts["weights"] * 8 == pytest.approx(model.weight_bytes(), rel=0.03)
+    rows, *_, total = (part.op for part in split.decode.ops[1:5])
+    assert (rows.reads[0].traffic_elements, total.kind) == (2 * 256, "collective")  # of 12 rows ⌈12/8⌉
     with pytest.raises(InputError, match="emb_neighbor_num of toy is not understood; 2 at least"):
         load({**PUBLIC["longcat-flash-lite"][0], "emb_neighbor_num": 1}, name="toy")
 

@@ -287,32 +287,36 @@ class GatedCollapse(StreamBlock):
         return builder.vector("reduction", (normed, mixed), "collapse", rows, self.width, each=2, elements=rows * wide)
 
 
-def _looked_up(builder: OperationBuilder, name: str, table: tuple[int, int], rows: Size, heads: int) -> Tensor:
-    """``heads`` rows of a table for each token, one behind the other."""
+def _looked_up(
+    builder: OperationBuilder, name: str, table: tuple[int, int], rows: Size, heads: int, parts: int = 1
+) -> Tensor:
+    """``heads`` rows of a table, or of one of its ``parts``, for each token, one behind the other."""
     index = Tensor(builder.path("index"), (rows, heads), "int32", "index")
     found = builder.output("rows", rows * heads, table[1])
     builder.declare(name, table, "embedding")
-    builder.add(embedding("", (*builder.read_weights(name), index), (found,)), name)
+    builder.add(embedding("", (*builder.read_weights(name), index), (found,), parts=parts), name)
     return Tensor(found.ident, (rows, heads * table[1]), found.dtype)
 
 
 @dataclass(frozen=True, slots=True)
-class NgramEmbedding(RecordedBlock, runs_whole=True):
+class NgramEmbedding(RecordedBlock):
     """Add to a word's embedding ``heads`` rows of a table, chosen by hashes of it and the words before, and projected.
 
+    Of a table that ``splits`` chips share each has an even part, and adds zeros for the other rows.
     Source: LongCat-Flash-Lite; its code has a table and a projection for each row, which together are these.
     """
 
     table: tuple[int, int]
     heads: int
     width: int
+    splits: int = 1
 
     def active(self) -> int:
         """The rows of one token, and the projection."""
         return self.heads * self.table[1] * (1 + self.width)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        found = _looked_up(builder, "embedders", self.table, x.dims[0], self.heads)
+        found = _looked_up(builder, "embedders", self.table, x.dims[0], self.heads, self.splits)
         made = builder.linear("post_projs", found, self.width)
         builder.stream = builder.elementwise("add", (x, made), "add")
         return builder.stream

@@ -43,7 +43,7 @@ from roofline.models.blocks import collectives
 from roofline.models.blocks.collectives import TensorParallelCollective
 from roofline.models.blocks.encoder import Encoder
 from roofline.models.blocks.feed_forward import ExpertExchange, MixtureOfExperts
-from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
+from roofline.models.blocks.residual import IdleBlocks, NgramEmbedding, ParallelBranches
 from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism
 from roofline.models.weights import join_path
@@ -341,6 +341,9 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     ),
     "Mlp": _mlp,
     "MixtureOfExperts": _experts,
+    "NgramEmbedding": lambda splitter, block: replace(
+        block, table=(ceil_div(block.table[0], splitter.ways), block.table[1]), splits=splitter.ways
+    ),
     "ParallelBranches": _parallel,
     "IdleBlocks": lambda splitter, block: replace(
         block, blocks=tuple(b if b.runs_whole else splitter.split_block(b) for b in block.blocks)
@@ -415,8 +418,11 @@ def check_experts(model: Model, chips: int) -> None:
 
 def _split(model: Model, splitter: BlockSplitter) -> Model:
     local = model.with_layers(lambda layer: replace(layer, blocks=splitter.split_blocks(layer.blocks)))
-    before = tuple(splitter.split_block(each) if isinstance(each, Encoder) else each for each in model.before)
+    parted = Encoder | NgramEmbedding
+    before = tuple(splitter.split_block(each) if isinstance(each, parted) else each for each in model.before)
     local = replace(local, before=before, extra=(), extra_blocks=())
+    # rows for several words are added to those of words before chips add up what they found
+    words = sum(isinstance(each, NgramEmbedding) for each in before[:1])
     if splitter.ways > 1:
         first: tuple[Block, ...] = (splitter.reduce_after(model.embedding_name),) if model.embeds else ()
         if splitter.sequence and not model.embeds:
@@ -431,7 +437,7 @@ def _split(model: Model, splitter: BlockSplitter) -> Model:
             local,
             vocabulary=ceil_div(model.vocabulary, splitter.ways),
             splits=splitter.ways,
-            before=(*first, *before),
+            before=(*before[:words], *first, *before[words:]),
             after=(*model.after, *gather),
             adapters=adapters,
             notes=(*local.notes, *_notes(model, splitter)),
