@@ -299,7 +299,7 @@ def _looked_up(
 
 
 @dataclass(frozen=True, slots=True)
-class NgramEmbedding(RecordedBlock):
+class NgramEmbedding(RecordedBlock, runs_whole=True):
     """Add to a word's embedding ``heads`` rows of a table, chosen by hashes of it and the words before, and projected.
 
     Of a table that ``splits`` chips share each has an even part, and adds zeros for the other rows.
