@@ -601,10 +601,10 @@ def added_up_by_tensor_chips(plan: StepPlan, held: Sequence[int], ends: tuple[bo
 
 
 def passes(
-    plan: StepPlan, ops: Sequence[Op], parameters: tuple[Parameters, Parameters], waiting: Size,
+    plan: StepPlan, ops: Sequence[Op], parameters: tuple[Parameters, Parameters],
     ends: tuple[bool, bool], exchanged: Size = 0, added: Mapping[int, Size] = MappingProxyType({}),
-) -> Passes:  # fmt: skip
-    """Work out one stage from its operations of one microbatch; ``waiting`` microbatches' activations are kept.
+) -> Callable[[Size], Passes]:  # fmt: skip
+    """Work out one stage from its operations of one microbatch, for so many microbatches' activations as are kept.
 
     ``ends`` says whether it is the pipeline's first and last stage; ``exchanged`` is as in :func:`held_by_several`,
     ``added`` as in :func:`added_up_by_tensor_chips`.
@@ -638,14 +638,18 @@ def passes(
     gathered = _most_gathered(plan, ops) if zero == 3 else 0
     renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops, trained)
     renewed = 0 if plan.policy.name in ("none", "selective") else renewed * plan.whole(1)
-    activations = kept(ops, plan.policy, plan.stream, plan.saved, trained) * waiting * plan.whole(waiting)
-    return Passes(
-        tuple(forward), tuple(for_inputs), tuple(for_weights), (*once, update),
-        {**states, "activations": activations, "a layer at work": gathered + renewed},
-        gathered
-        + sum(states[name] for name, stage in SHARED_FROM.items() if zero < stage)
-        + (activations + renewed if plan.steady else 0),
-    )  # fmt: skip
+    of_one = kept(ops, plan.policy, plan.stream, plan.saved, trained)
+    alone = gathered + sum(states[name] for name, stage in SHARED_FROM.items() if zero < stage)
+
+    def keeping(waiting: Size) -> Passes:
+        activations = of_one * waiting * plan.whole(waiting)
+        return Passes(
+            tuple(forward), tuple(for_inputs), tuple(for_weights), (*once, update),
+            {**states, "activations": activations, "a layer at work": gathered + renewed},
+            alone + (activations + renewed if plan.steady else 0),
+        )  # fmt: skip
+
+    return keeping
 
 
 def repeated(ops: Iterable[Op], times: Size) -> list[Op]:

@@ -177,7 +177,7 @@ class TrainingQuestion:
         lower, op_by_op, upper = _times(stages, passes, case, run, shorten)
         batch = exact_div(plan.total, plan.length)
         whole = replace(plan.step, batch=batch, group=None, context=1, ring=False, unfused=False)
-        ops = forward(forward_pass(model, whole, self.frozen))
+        ops = _forward(model, whole, self.frozen)
         watts = chip_power(machine, self.power)
         price = hourly_price(machine, self.price)
         found = Training(
@@ -213,6 +213,18 @@ def _stored_in(model: Model, dtype: str) -> Model:
 def _split(model: Model, copy: Parallelism, notes: tuple[str, ...], machine: Machine) -> Model:
     """One chip's part; advice asks for most of its steps in one layout. Notes are part of a key."""
     return split_by_layout(model, copy, machine)
+
+
+def _forward(model: Model, step: ForwardPass, frozen: str | None) -> tuple[Op, ...]:
+    """The operations of a forward pass; advice asks for most of its steps with the same passes."""
+    parts = {each.name: getattr(step, each.name) for each in fields(step)}
+    made = _forward_of.__wrapped__ if any(map(is_array, parts.values())) else _forward_of
+    return made(model, frozen, **parts)
+
+
+@lru_cache(maxsize=64, typed=True)
+def _forward_of(model: Model, frozen: str | None, **parts: Any) -> tuple[Op, ...]:
+    return forward(forward_pass(model, ForwardPass(**parts), frozen))
 
 
 def _planned(asked: TrainingQuestion, took: float | None) -> StepPlan:
@@ -448,7 +460,7 @@ def _usual_flops(model: Model, ops: Sequence[Op], rank: int | None) -> Size:
 def _kinds(plan: StepPlan) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
     """The kinds of stage there are: which stages, what one of them holds and exchanges, what it does."""
     asked, model, stages = plan.asked, plan.local, plan.asked.pipeline
-    ops = forward(forward_pass(model, plan.step, asked.frozen))
+    ops = _forward(model, plan.step, asked.frozen)
     check_modules(plan.policy, ops)
     held = stage.cut(model, stages, asked.chunks)
     exchanged = stage.held_by_several(model, held)
@@ -457,15 +469,17 @@ def _kinds(plan: StepPlan) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], P
     for number, layers in enumerate(held):
         ends = (number == 0, number == stages - 1)
         waiting = plan.order.microbatches_in_flight(number, **counts)
-        same = tuple(model.layers[i] for i in layers), ends, str(waiting)
-        alike.setdefault(same, (waiting, []))[1].append(number)
-    for (inside, ends, _), (waiting, numbers) in alike.items():
-        layers = held[numbers[0]]
-        mine = stage.operations_of(model, ops, layers, *ends)
-        parameters = stage.parameters_held(plan, layers, ends)
-        added = stage.added_up_by_tensor_chips(plan, layers, ends)
-        found = stage.passes(plan, mine, parameters, waiting, ends, exchanged[numbers[0]], added)
-        yield tuple(numbers), (inside, ends, exchanged[numbers[0]]), found
+        same = tuple(model.layers[i] for i in layers), ends, exchanged[number]
+        alike.setdefault((same, str(waiting)), (waiting, []))[1].append(number)
+    known: dict[Any, Callable[[Size], Passes]] = {}  # of stages that differ in memory alone
+    for (same, _), (waiting, numbers) in alike.items():
+        if same not in known:
+            layers, (_, ends, sent) = held[numbers[0]], same
+            mine = stage.operations_of(model, ops, layers, *ends)
+            parameters = stage.parameters_held(plan, layers, ends)
+            added = stage.added_up_by_tensor_chips(plan, layers, ends)
+            known[same] = stage.passes(plan, mine, parameters, ends, sent, added)
+        yield tuple(numbers), same, known[same](waiting)
 
 
 def _stage(
