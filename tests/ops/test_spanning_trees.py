@@ -9,7 +9,7 @@ rates the cut of any set of chips is counted: the slowest is the optimum (L. Zha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from pathlib import Path
 
@@ -291,6 +291,45 @@ def test_no_flows_of_a_permute_take_less_than_its_floor(topology: str, size: int
     found = Chooser(None, machine).cost("Permute", list(machine.mesh or ()), V, 1, "bf16")
     times = [amount / machine_rate(machine, k).value for k, amount in found.work.items() if k.quantity == "wire"]
     assert max(times) == pytest.approx(V * least, rel=1e-6), found
+
+
+@pytest.mark.parametrize(
+    ("topology", "size", "chips", "inner"), [("switch", 3, 5, 6), ("switch", 2, 3, 2), ("mesh", 3, 5, 3)]
+)
+def test_no_trees_over_uneven_units_are_slower_than_the_floor(
+    topology: str, size: int, chips: int, inner: int, tmp_path: Path
+) -> None:
+    """An AllReduce by trees: each link of one goes once out of and into its ends, at the prices of what is busy."""
+    links = f"links = {size - 1}," if topology == "mesh" else ""
+    file = UNITS.format(topology=topology, size=size, chips=12 * size, inner=inner, links=links)
+    (tmp_path / "units.toml").write_text(file)
+    machine = machine_of(f"{tmp_path / 'units.toml'}:{chips}")
+    units = -(-chips // size)
+    unit = [at * units // chips for at in range(chips)]
+    ways: dict[tuple[int, int], list[list[object]]] = {}
+    for a, b in combinations(range(chips), 2):
+        ways[a, b] = [[(a, "out"), (b, "out")]]
+        if unit[a] == unit[b]:
+            ways[a, b].append([(a, b)] if topology == "mesh" else [a, b])
+    ports = {port: i for i, port in enumerate({port: 0 for each in ways.values() for way in each for port in way})}
+    limits = [10.0 if isinstance(port, tuple) and port[1] == "out" else float(inner) for port in ports]
+    prices, trees, packed = np.ones(len(ports)), [], 0.0
+    while True:
+        chosen = {ends: min(each, key=lambda way: sum(prices[ports[p]] for p in way)) for ends, each in ways.items()}
+        costs = [sum(prices[ports[p]] for p in way) + 1e-9 for way in chosen.values()]
+        graph = csr_matrix((costs, np.array([*chosen]).T), shape=(chips, chips))
+        tree = np.zeros(len(ports))
+        for ends in zip(*minimum_spanning_tree(graph).nonzero(), strict=True):
+            for port in chosen[min(ends), max(ends)]:
+                tree[ports[port]] += 1
+        if trees and prices @ tree >= 1 - 1e-7:
+            break
+        trees.append(tree)
+        found = linprog(-np.ones(len(trees)), A_ub=np.array(trees).T, b_ub=limits, method="highs")
+        packed, prices = -found.fun, -found.ineqlin.marginals
+    counted = Chooser(None, machine).cost("AllReduce", list(machine.mesh or ()), V, 1, "bf16")
+    times = [amount / machine_rate(machine, k).value for k, amount in counted.work.items() if k.quantity == "wire"]
+    assert max(times) == pytest.approx(V / (packed * 1e9), rel=1e-6), counted
 
 
 def test_all_that_goes_up_a_fat_tree_crosses_its_first_links() -> None:

@@ -60,7 +60,8 @@ No AllReduce is faster. Let a byte into a switch or out of it have a price. N pa
 out, to become one, and the sum N − 1 to reach all; by way of a switch that adds up it is N times in or out, twice. A
 unit is one of D to the tier between units. At the prices at which a unit costs as much either way, within or straight,
 every way to add up all chips costs as much as the one taken, or more; all that the links can carry costs W and U times
-the prices. The second term of each is that of a price of U alone.
+the prices. The second term of each is that of a price of U alone. The smallest of units that differ sends V out of it,
+and what it sends more so is spared inside.
 
 In a Permute V − U·t of the message that leaves a unit takes two links more, on switches: chips of its unit pass it on,
 and those of the next unit. So B·(W + U)·t is at least B·V + 2·(V − U·t). Of an odd unit one chip is left over: what a
@@ -991,8 +992,17 @@ def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
         changed = second._replace(below=1, chips=second.size), first._replace(below=second.size, chips=size)
         straight = wires(*changed, *others)
     # a chip of the smallest unit gets the most from outside, and the least inside; sums can lie where links are free
-    alike = exact_div(second.chips, second.units) if call.kind == "AllReduce" else second.below
-    least = wires(first if first.topology == "torus" else _of_size(first, alike, alike), second, *others)
+    adds = [formula is in_switch and call.in_switch(group) for group in (first, second)]
+    free = call.kind == "AllReduce" and not adds[1] and first.topology != "torus"
+    alike = exact_div(second.chips, second.units) if free else second.below
+    inside = first if first.topology == "torus" else _of_size(first, alike, alike)
+    least = wires(inside, second, *others)
+    if free:  # what the smallest unit sends more out of it is spared inside
+        even = wires(inside, second._replace(below=alike), *others)[far]
+        apart = (straight[far] - even) * more_than_one(alike)
+        spared = (straight[far] - least[far]) / (apart + 1 * (apart == 0))
+        spared = spared if adds[0] else spared * _share_of_links(first, second)
+        least = Work({key: least[key] * (spared if key == near else 1) for key in keys})
     more = (least[near] - straight[near]) * outer.value + (straight[far] - least[far]) * inner.value
     over = least[near] * outer.value - least[far] * inner.value
     share = minimum(1, maximum(0, over / (more + 1 * (more == 0)))) * more_than_one(second.size)
@@ -1006,6 +1016,21 @@ def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
             found += Work.wire(segment.place, sent[key] * more_than_one(segment.size))
             found += Work.hops(segment.place, hops * (2 if spread else 1))
     return found
+
+
+def _share_of_links(first: LinkGroup, second: LinkGroup) -> Size:
+    """Links of a chip inside a unit of mean size over those of all chips on average: units are large or small."""
+    large, small, mean = first.size, second.below, exact_div(second.chips, second.units)
+    if is_symbol(mean):
+        return 1
+    more = exact_div(second.chips - small * second.units, maximum(1, large - small))
+
+    def links(size: Size) -> Size:
+        return usable_links(replace(first.segments[0], size=size))
+
+    all_small = small * links(small) * more_than_one(small)
+    every = links_in_use([all_small * second.units, more * (large * links(large) - all_small)])
+    return exact_div(links(mean) * second.chips, every)
 
 
 def _of_size(group: LinkGroup, size: Size, chips: Size) -> LinkGroup:
