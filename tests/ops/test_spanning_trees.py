@@ -332,6 +332,18 @@ def test_no_trees_over_uneven_units_are_slower_than_the_floor(
     assert max(times) == pytest.approx(V / (packed * 1e9), rel=1e-6), counted
 
 
+@pytest.mark.parametrize("spine", [10e9, 40e9])
+def test_one_message_up_a_fat_tree_has_the_links_of_all_its_unit(spine: float, tmp_path: Path) -> None:
+    """One chip of each node: two of them have twice the way to the spine, each its own link to the leaf switch."""
+    (tmp_path / "pod.toml").write_text(CLUSTER.format(chip="a100", adds="false"))
+    machine = with_mesh(machine_of(f"{tmp_path / 'pod.toml'}:8", spine=spine), {"X": 4, "Y": 2})
+    assert machine.mesh is not None
+    for kind in ("Permute", "Send", "Broadcast", "Reduce"):
+        found = Chooser(None, machine).cost(kind, machine.mesh.select("X"), V, 1, "bf16")
+        times = [amount / machine_rate(machine, k).value for k, amount in found.work.items() if k.quantity == "wire"]
+        assert max(times) == pytest.approx(V * max(1 / 50e9, 1 / (2 * spine))), found
+
+
 def test_all_that_goes_up_a_fat_tree_crosses_its_first_links() -> None:
     """Chips of one place in their nodes get all but their shard through their own link, over whichever switches."""
     machine = with_mesh(machine_of("dgx-h100:1024"), {"X": 128, "Y": 8})

@@ -105,7 +105,8 @@ way into a switch, or over one of the n − 1 links of a mesh::
                two-shot         V: each other chip gets V/(n − 1) and sends it to the others     2 hops
 
 Over tiers n − B of the n − 1 messages leave a unit of B chips, each by its sender's own link: n − B takes the place of
-n − 1 there. The one hop is over the outermost tier.
+n − 1 there. The one hop is over the outermost tier. What one chip sends up a fat tree has the links of all chips of its
+unit from the second tier on: V/C out of C chips. So does a Broadcast, whose first chip sends V once (``balanced``).
 
 On a torus the whole partial sums pass from neighbour to neighbour: V·(N − 1)/Σd over each link. A Broadcast's message
 goes the shortest way: V over each link, ⌊n/2⌋ hops an axis.
@@ -732,6 +733,12 @@ def _gathered(call: CollectiveCall) -> Work:
     return exchange_directly(call, lambda group: exact_div(sent * (group.chips - group.below), call.chips))
 
 
+def _ways_up(call: CollectiveCall, group: LinkGroup) -> Size:
+    """Chips whose links share what one chip sends: those of a unit, from the second tier of a fat tree on."""
+    tree = [each for each in call.groups if each.segments[0].nested]
+    return exact_div(group.below, call.groups[0].below) if group in tree[1:] else 1
+
+
 def _permuted(call: CollectiveCall) -> Work:
     """Send to the next chip; on a line the message of the last chip goes back over all links.
 
@@ -741,7 +748,7 @@ def _permuted(call: CollectiveCall) -> Work:
     inside: Size = 1
     for group in reversed(call.groups):
         for segment in group.segments:
-            wire = call.nbytes * more_than_one(segment.size)
+            wire = exact_div(call.nbytes * more_than_one(segment.size), _ways_up(call, group))
             around = inside if segment.topology != "torus" else ring_or_line(segment, 1, segment.size - 1)
             work += Work.wire(segment.place, wire) + Work.hops(segment.place, around * more_than_one(segment.size))
         inside = inside * (1 - more_than_one(group.size))
@@ -756,7 +763,8 @@ def _sent(call: CollectiveCall) -> Work:
     for group in reversed(call.groups):
         nested = group.segments[0].nested
         sent = 1 if nested and above else inside
-        wire = exact_div(call.nbytes * sent, links_in_use([more_than_one(segment.size) for segment in group.segments]))
+        ways = links_in_use([more_than_one(segment.size) for segment in group.segments]) * _ways_up(call, group)
+        wire = exact_div(call.nbytes * sent, ways)
         for segment in group.segments:
             work += Work.wire(segment.place, wire * more_than_one(segment.size))
             work += Work.hops(segment.place, pass_hops(segment) * inside)
@@ -770,7 +778,8 @@ def _tree_broadcast(call: CollectiveCall) -> Work:
     """Send all of the message to each chip: on a torus from neighbour to neighbour, the shortest way."""
     if refuse_torus(call):
         return over_links(call, lambda group: call.nbytes, pass_hops)
-    return exchange_directly(call, lambda group: call.nbytes * (group.chips - group.below))
+    sent = call.nbytes
+    return exchange_directly(call, lambda group: exact_div(sent * (group.chips - group.below), _ways_up(call, group)))
 
 
 _COUNTS = {
@@ -964,11 +973,16 @@ def _shared_out(call: CollectiveCall, formula: Formula) -> Work:
     """
     spread = call.kind == "Broadcast"
     tier_by_tier = formula(call)
-    if len(call.groups) < 2 or call.groups[0].segments[0].nested:  # all that goes up a fat tree crosses its first links
+    if len(call.groups) < 2:
         return tier_by_tier
     first, second, *others = call.groups
     keys = [Key("wire", group.segments[0].place) for group in call.groups]
     near, far = keys[:2]
+    if first.segments[0].nested:
+        # all that goes up a fat tree crosses its first links; the first chip's own part comes back from other units
+        pairs = zip(keys, call.groups, strict=True) if spread else ()
+        once = {key: exact_div(call.nbytes * more_than_one(group.size), group.below) for key, group in pairs}
+        return Work({key: once.get(key, amount) for key, amount in tier_by_tier.items()})
     inner, outer = (call.machine and rate(call.machine, key) for key in (near, far))
     if not inner or not outer:
         return tier_by_tier
