@@ -641,7 +641,8 @@ class Estimator:
         """The constants of a kind of kernel: those of this chip, or of its generation, or of others.
 
         A chip of another vendor, and a vendor's CPU, runs other kernels on other units: nothing is promised of it. Nor
-        is it of another generation where one chip alone was measured, or where no chip was left out to see how far off that is.
+        is it of another generation where one chip alone was measured, or where no chip was left out to see how far off
+        that is.
         """
         same = self._of_kind(run, machine.key) or self._of_kind(run, machine.key, _maker(machine))
         mine = [one for one in same if one.chip == machine.key]

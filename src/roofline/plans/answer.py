@@ -45,7 +45,13 @@ from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
 from roofline.models.serving.step import SERVED, said_of_adapters, said_of_host, served_model
 from roofline.plans.cost import Fleet, Trace, ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs
-from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
+from roofline.plans.deployment_words import (
+    DeploymentWords,
+    best_of_ways,
+    best_of_words,
+    engine_settings,
+    enough_copies,
+)
 from roofline.plans.load import Acceptance, Speculating
 from roofline.plans.question import (
     BLOCK_TOKENS,
@@ -119,9 +125,6 @@ MOST_REJECTED = 12
 
 #: The library whose measured times stand beside a plan by floors.
 MEASURED = "vllm"
-
-#: How many numbers of replicas are tried from the first that serves the rate, where a plan by floors falls short.
-MORE_REPLICAS = 4
 
 #: Marks a choice whose cost may be less than that of the best.
 UNDECIDED = "≈"
@@ -408,10 +411,10 @@ class DeploymentPlan(Answer):
         best = self.best
         if best is None:
             lines = [self._nothing, *self.search.without_constants().values()]
-            if not self._is_unknown and self.nearest is not None and self.nearest.reason is not None:
-                lines.append(
-                    f"nearest: {self.nearest.deployment}, {self._cost(self.nearest)}: {self.nearest.reason.text}"
-                )
+            near = None if self._is_unknown else self.nearest
+            if near is not None and near.reason is not None:
+                more = self._more_in_words(enough_copies(self.search, near))
+                lines.append(f"nearest: {near.deployment}, {self._cost(near)}: {near.reason.text}{more}")
             return lines
         ranked = {"cost": "", "chips": ", the fewest", "energy": ", the least"}[self.asked.objective]
         taken, cost = self._in_words(best.deployment), self._cost(best)
@@ -522,14 +525,18 @@ class DeploymentPlan(Answer):
             found = f"it keeps the limits: {self._times(real)} of the rate it can serve"
         else:  # which may serve nothing
             enough = self.enough_as_measured()
-            found = f"it falls short: {real.reason.text}"
-            if enough is not None:
-                kept = f"{enough.deployment.copies:,} such replicas ({enough.deployment.chips:,} chips)"
-                found += f"; {kept} would keep the limits"
+            found = f"it falls short: {real.reason.text}{self._more_in_words(enough)}"
             apart = best_apart(self._with_measured_times) if self.asked.disaggregate else None
             if apart is not None and (enough is None or apart.cost < enough.cost):
                 found += f"; with prefill apart {self._cost(apart)} would do: {apart.deployment}"
         yield f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
+
+    @staticmethod
+    def _more_in_words(enough: Assessment | None) -> str:
+        """How many replicas would do, where more of them are enough."""
+        if enough is None:
+            return ""
+        return f"; {enough.deployment.copies:,} such replicas ({enough.deployment.chips:,} chips) would keep the limits"
 
     @kept
     def as_measured(self) -> Assessment | None:
@@ -560,14 +567,7 @@ class DeploymentPlan(Answer):
         ('serves at most 34...s of 40/s a replica', 'h100:2 bf16')
         """
         real = self.as_measured()
-        if real is None or real.reason is None or real.reason.kind not in ("rate", "load"):
-            return None
-        one, copies = real.deployment, real.deployment.copies
-        least = int(copies * self.asked.load.rate / real.largest_rate) if real.largest_rate else copies
-        counts = range(max(least, copies) + 1, max(least, copies) + 1 + MORE_REPLICAS)
-        search = self._with_measured_times
-        tried = (best_of_ways([replace(one, copies=n, chunk=-1, most=0)], search) for n in counts)
-        return next((each for each in tried if each.reason is None), None)
+        return None if real is None else enough_copies(self._with_measured_times, real)
 
     @property
     def is_narrowed(self) -> bool:

@@ -49,6 +49,8 @@ from roofline.plans.replicas import FORMATS, Replica, replicas
 from roofline.plans.search import Assessment, Deployment, Search
 from roofline.quantity import whole_number
 
+#: How many numbers of replicas are tried from the first that serves the rate, where fewer do not keep the limits.
+MORE_REPLICAS = 4
 #: Words with a number behind them.
 _NUMBERED = ("tensor", "pipeline", "context", "expert", "draft", "batch", "chunk", "chunks")
 
@@ -199,6 +201,17 @@ def best_of_ways(deployments: Iterable[Deployment], search: Search) -> Assessmen
     fresh = search.afresh()
     found = (each for deployment in deployments for each in _ways(deployment, fresh))
     return min(found, key=lambda each: (each.miss[:2], each.order))
+
+
+def enough_copies(search: Search, missed: Assessment) -> Assessment | None:
+    """The fewest replicas with which a deployment that missed keeps the limits; None where no number of them does."""
+    one, copies = missed.deployment, missed.deployment.copies
+    if missed.reason is None or missed.reason.kind not in ("rate", "load") or one.prefill is not None:
+        return None
+    least = max(copies, int(copies * search.asked.load.rate / missed.largest_rate) if missed.largest_rate else 0) + 1
+    counts = range(least, least + MORE_REPLICAS)
+    tried = (best_of_ways([replace(one, copies=n, chunk=-1, most=0)], search) for n in counts)
+    return next((each for each in tried if each.reason is None), None)
 
 
 def _ways(wanted: Deployment, search: Search) -> Iterator[Assessment]:

@@ -129,7 +129,8 @@ class Load:
         shared = f", {format_percent(self.shared)} of them cached" if self.shared else ""
         rate = format_number(self.rate)
         unit = "request/s" if self.rate == 1 else "requests/s"
-        return f"{rate} {unit}, prompts of {self.prompt:,} tokens{shared}, answers of {self.output:,}"
+        tokens = "token" if self.prompt == 1 else "tokens"
+        return f"{rate} {unit}, prompts of {self.prompt:,} {tokens}{shared}, answers of {self.output:,}"
 
 
 @dataclass(frozen=True, slots=True)
