@@ -148,6 +148,7 @@ def test_rows_of_a_table_have_their_lines() -> None:
         ('a,"b', "t.csv is not a CSV file: line 1: unexpected end of data; so"),
         ("a\n" + "b" * 200_000, "t.csv is not a CSV file: line 2: field larger than field limit"),
         ("a\n" * 20, "t.csv has over 10 rows; keep those that matter"),
+        ("a,us\nx[2, 3],4\n", "t.csv:2: 3 values in 2 columns; quote a cell that holds the sign between cells"),
     ],
 )
 def test_a_table_that_does_not_read_says_where(text: str, said: str) -> None:

@@ -171,8 +171,7 @@ def _column_hint(name: str) -> str:
 
 def _from_row(names: list[str], row: list[str], where: str) -> Measured:
     if len(row) != len(names):
-        hint = "quote a cell that holds the sign between cells" if len(row) > len(names) else "leave no figure out"
-        raise InputError(f"{where}: {len(row)} values in {len(names)} columns", hint=hint)
+        raise InputError(f"{where}: {len(row)} values in {len(names)} columns", hint="leave no figure out")
     return _point(_in_seconds(dict(zip(names, row, strict=True)), where), where)
 
 
