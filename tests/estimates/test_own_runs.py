@@ -483,7 +483,7 @@ def test_served_runs_as_people_have_them_are_read(tmp_path: Path) -> None:
     path = tmp_path / "served.csv"
     rows = [f"H100 SXM,llama-3.1-70b,{n},1024,1024,{9 + n / 8}" for n in (1, 4, 16, 32)]
     odd = ["A100,llama-3.1-70b,1,1024,1024,19", "H100 SXM,llama-3-8b,1,1024,1024,2", "H100 SXM,,x,1024,1024,9"]
-    odd.append("H100 SXM,,8,1024,1024,9400")
+    odd += ["H100 SXM,,8,1024,1024,9400", "H100 SXM,,8,1024,1,9"]
     path.write_text("gpu,model,max_concurrency,input_len,output_len,Mean TPOT (ms)\n" + "\n".join([*rows, *odd]) + "\n")
     found = calibrate_served(path, "llama-3.1-70b", **LAYOUT)
     assert found.fitted[0].after.count == 4
@@ -492,6 +492,7 @@ def test_served_runs_as_people_have_them_are_read(tmp_path: Path) -> None:
         "measured with another model, llama-3-8b": 1,
         "max_concurrency is no number above 0": 1,
         "served step over 50 times its bound: another unit": 1,
+        "an answer of one token has no time between tokens": 1,
     }
     asked = "gpu,model,max_concurrency,random_input_len,random_output_len,p99_itl_ms,mean_itl_ms\n"
     path.write_text(asked + "\n".join(f"{row.rpartition(',')[0]},99,{row.rpartition(',')[2]}" for row in rows) + "\n")

@@ -746,6 +746,8 @@ def _read(row: Mapping[str, str], machine: Machine, model: str) -> ServedRun:
     columns = {name: next(column for column in NAMES[name] if column in row) for name in names}
     sizes = {name: int(row_size(row, column)) for name, column in columns.items()}
     prompt, output = sizes.get("prompt"), sizes.get("output")
+    if output == 1:
+        raise InputError("an answer of one token has no time between tokens", hint="an output of 2 or more")
     context = sizes["context"] if prompt is None or output is None else prompt + output // 2
     ways = {name: int(row_size(row, name)) for name in ("tensor", "data", "expert") if row.get(name)}
     token = _seconds(row, _times(row, times))
