@@ -41,7 +41,7 @@ from roofline.frozen import dataclass, replace
 from roofline.plans.question import PlanQuestion, of_all_chips
 from roofline.plans.replicas import Replica, UnloadedReplica
 from roofline.plans.search import Assessment, Deployment, Search
-from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent
+from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent, format_times
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Table, figures, paragraph
 from roofline.signatures import either
 
@@ -158,18 +158,24 @@ def plain_costs(asked: PlanQuestion, choice: Assessment) -> dict[str, Any]:
 
 #: Seconds of an interval into which the times of single requests are gathered.
 GATHERED = 60.0
+#: One prompt in twenty is so many times as long as the mean where prompts are called uneven.
+UNEVEN = 1.25
 #: What a row may hold.
 COLUMNS = ("time", "rate", "prompt", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests a second over time: ``rates[i]`` from ``times[i]`` to ``times[i + 1]``, in seconds."""
+    """Requests a second over time: ``rates[i]`` from ``times[i]`` to ``times[i + 1]``, in seconds.
+
+    ``prompt`` and ``output`` are means; one prompt in twenty is longer than ``long_prompt``.
+    """
 
     times: tuple[float, ...]
     rates: tuple[float, ...]
     prompt: int | None = None
     output: int | None = None
+    long_prompt: int | None = None
 
     @classmethod
     def of(cls, times: Sequence[float], rates: Sequence[float]) -> Trace:
@@ -214,9 +220,10 @@ class Trace:
             for name in COLUMNS
         )
         prompt, output = (max(1, round(sum(each) / len(each))) if each else None for each in (prompts, outputs))
+        longer = round(sorted(prompts)[math.ceil(0.95 * len(prompts)) - 1]) if prompts else None
         if rates:
             last = times[-1] + (times[-1] - times[-2] if len(times) > 1 else 3600.0)
-            return replace(cls.of([*times, last], rates), prompt=prompt, output=output)
+            return replace(cls.of([*times, last], rates), prompt=prompt, output=output, long_prompt=longer)
         times.sort()
         count = max(1, math.ceil((times[-1] - times[0]) / GATHERED))
         if count > MOST_ROWS:
@@ -225,7 +232,7 @@ class Trace:
         for time in times:
             seen[min(count - 1, int((time - times[0]) / GATHERED))] += 1
         made = cls.of([times[0] + GATHERED * n for n in range(count + 1)], [each / GATHERED for each in seen])
-        return replace(made, prompt=prompt, output=output)
+        return replace(made, prompt=prompt, output=output, long_prompt=longer)
 
     @property
     def seconds(self) -> float:
@@ -323,6 +330,12 @@ class Fleet:
             shown = [f"{count} from {format_number(rate)}/s" for rate, count in self.steps[:8]]
             more = f" …; {either('--json', 'to_dict()')} has every step" if len(self.steps) > 8 else ""
             lines.append(f"scale to {', '.join(shown)}{more}")
+        if trace.prompt and trace.long_prompt and trace.long_prompt > UNEVEN * trace.prompt:
+            times = format_times(trace.long_prompt / trace.prompt)
+            lines.append(
+                f"one prompt in twenty is longer than {trace.long_prompt:,} tokens, {times} the mean: times are of "
+                "prompts that are all alike, and TTFT at a percentile is longer"
+            )
         return paragraph("the fleet over time", lines)
 
     def to_dict(self) -> dict[str, Any]:
