@@ -742,7 +742,8 @@ class DeploymentPlan(Answer):
         expected = f"times of steps are what {asked.library} is expected to take, with intervals"
         said = [
             floors if asked.library is None else expected,
-            f"{arrivals}; prompts all alike, lengths of answers {lengths}; each replica has an even share of the requests",
+            f"{arrivals}; prompts all alike, lengths of answers {lengths}; each replica has an even share of the "
+            "requests",
             f"engines use {format_percent(asked.memory_share)} of a chip's memory; a sequence has room "
             f"for {asked.load.peak_context:,} tokens, its prompt and a mean answer in blocks of {asked.load.block}, "
             f"and holds {asked.load.mean_context:,} on average",
