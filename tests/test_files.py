@@ -204,6 +204,8 @@ def test_a_link_stays_a_link_and_a_device_is_written_to(tmp_path: Path) -> None:
 def test_what_cannot_be_written_says_so(path: str) -> None:
     with pytest.raises(InputError, match=r"cannot write '.*': .*; name another file: -o FILE"):
         write_text(path, "text")
+    with pytest.raises(InputError, match="cannot write 'x': Permission denied; name"), replaced("x", keep=False):
+        raise PermissionError(13, "Failed to open 'x.1.part'. Detail: [errno 13] Permission denied")
 
 
 def test_a_file_is_held_once_while_it_is_read(tmp_path: Path) -> None:

@@ -354,7 +354,8 @@ def replaced(
                 os.chmod(part, os.stat(target).st_mode & 0o7777)
             os.replace(part, target)
     except OSError as wrong:
-        raise error(f"cannot write {name!r}: {wrong.strerror or wrong}", hint="name another file: -o FILE") from None
+        why = os.strerror(wrong.errno) if wrong.errno else str(wrong)  # not the words of whoever wrote
+        raise error(f"cannot write {name!r}: {why}", hint="name another file: -o FILE") from None
     finally:
         if own and os.path.exists(part):
             os.unlink(part)
