@@ -119,6 +119,16 @@ def test_a_slider_of_a_line_gives_a_fresh_answer(of_a_line: str) -> None:
 
 
 @needs_node
+def test_a_label_may_be_a_word_of_the_language() -> None:
+    sizes = {"B": 64, "in": 512, "max": 128}
+    answer = bound("bf16[B, in] * bf16[in, max]", on="h100", sizes=sizes)
+    [found] = in_node(report(answer), 0, [sizes])
+    space: dict[str, Any] = {}
+    exec(answer.formula().printed("python"), space)
+    assert found["lower"] == space["bound"](B=64, in_=512, max_=128)["lower"] == pytest.approx(answer.lower)
+
+
+@needs_node
 def test_a_slider_of_a_model_gives_a_fresh_answer(of_a_model: str) -> None:
     dice = random.Random(11)
     states: list[dict[str, float]] = [

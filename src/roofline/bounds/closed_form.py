@@ -36,6 +36,7 @@ from roofline.formulas.printers import (
     fastest_source,
     javascript_source,
     language_named,
+    parameter,
     python_source,
     text,
 )
@@ -564,10 +565,13 @@ class Formula(Answer):
 
     def _printed_ways(self, language: str, called: str) -> str:
         value = "=" if language == "python" else " = "
-        arguments = [*(text(size, language) for size in self.letters.values())]
+        arguments = [parameter(size, language) for size in self.letters.values()]
         arguments += [f"{name}{value}{text(rate.value, language)}" for name, rate in self.rates.items()]
         ways = {
-            name: (way._printed(language, name, self._conditions_of(way)), [*way.letters, *way.rates])
+            name: (
+                way._printed(language, name, self._conditions_of(way)),
+                [*(parameter(size, language) for size in way.letters.values()), *way.rates],
+            )
             for name, way in ((f"way_{number}", way) for number, way in enumerate(self.ways, 1))
         }
         cases = [each.case for each in self.ways if each.case is not None]

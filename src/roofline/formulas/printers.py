@@ -105,10 +105,35 @@ def binary_logarithms(form: Any) -> Any:
     return log2_opt(form)
 
 
+#: Words that no size is called in a language, beside those that its printer has: a size has ``_`` behind its name.
+_TAKEN = {
+    "python": "max min math",
+    "javascript": "Math NaN Infinity arguments await break case catch class const continue debugger default delete do "
+    "else enum eval export extends false finally for function if implements import in instanceof interface let new "
+    "null package private protected public return static super switch this throw true try typeof undefined var void "
+    "while with yield",
+    "c": "fmax fmin pow ceil floor log2 exp NAN",
+}
+
+
 @cache
 def printer(language: str) -> Any:
     """Make the printer of a language."""
-    return _PRINTERS[language]()()
+    made = _PRINTERS[language]()()
+    if language in _TAKEN:
+        made.reserved_words = {*made.reserved_words, *_TAKEN[language].split()}
+    return made
+
+
+def parameter(size: Any, language: str) -> str:
+    """A size as an argument: in JavaScript, whose functions take an object, under its own name.
+
+    >>> import sympy
+    >>> parameter(sympy.Symbol("in"), "javascript"), parameter(sympy.Symbol("in"), "python")
+    ('in: in_', 'in_')
+    """
+    shown = text(size, language)
+    return f"{size}: {shown}" if language == "javascript" and shown != str(size) else shown
 
 
 @cache
@@ -425,7 +450,8 @@ def javascript_source(name: str, sizes: Sequence[Any], way: Way) -> str:
     }
     """
     names, show = names_of_columns("javascript", sizes, [way]), printer("javascript").doprint
-    arguments = [*map(show, sizes), *(f"{show(r)} = {text(value, 'javascript')}" for r, value in way.rates.items())]
+    arguments = [parameter(size, "javascript") for size in sizes]
+    arguments += [f"{show(r)} = {text(value, 'javascript')}" for r, value in way.rates.items()]
     nothing = ", ".join(f'"{key}": NaN' for key in way.forms)
     lines = [f"  {line}" for line in unless("javascript", way.conditions, f"{{{nothing}}}")]
     lines += [f"  const {variable} = {source};" for variable, source in way.variables("javascript", names)]
@@ -472,9 +498,11 @@ def number_source(
       return D/W_hbm;
     }
     """
-    names = sorted(map(str, form.free_symbols | getattr(holds, "free_symbols", set())))
+    symbols = {str(each): each for each in form.free_symbols | getattr(holds, "free_symbols", set())}
+    names = sorted(symbols)
     check_names([name, *names])
-    sizes, given = [each for each in names if each not in known], {each: known[each] for each in names if each in known}
+    name, given = text(sympy.Symbol(name), language), {each: known[each] for each in names if each in known}
+    sizes = [parameter(symbols[each], language) for each in names if each not in known]
     value = text(form if holds is True else sympy.Piecewise((form, holds), (sympy.nan, True)), language)
     if language == "python":
         arguments = ", ".join([*sizes, *(f"{each}={value!r}" for each, value in given.items())])

@@ -50,7 +50,7 @@ from roofline.charts.answer_charts import pictures
 from roofline.errors import InputError, RooflineError
 from roofline.files import PICTURES, write_rows, write_text
 from roofline.formulas.compiled import ValidRange
-from roofline.formulas.printers import text
+from roofline.formulas.printers import parameter, text
 from roofline.formulas.tables import Columns
 from roofline.frozen import NamedTuple
 from roofline.hardware.figures import LISTED_PRICE
@@ -375,7 +375,8 @@ def _holds(formula: Formula, point: Mapping[str, float]) -> bool:
 
 def _function(formula: Formula) -> str:
     """The formula and the conditions under which it holds, as JavaScript functions of one object."""
-    sizes, rates = ", ".join(formula.sizes), ", ".join(formula.rates)
+    sizes = ", ".join(parameter(size, "javascript") for size in formula.letters.values())
+    rates = ", ".join(formula.rates)
     everything = ", ".join(filter(None, (sizes, rates)))
     conditions = [each for _, found in _CONDITIONS for each, _ in found(formula)]
     holds = ", ".join(text(each, "javascript") for each in conditions)
