@@ -602,7 +602,7 @@ class Formula(Answer):
             "Gives seconds: lower is the time at best, upper where nothing overlaps, op_by_op where each operation",
             "overlaps within itself, time_… of each resource; and bytes (memory…).",
             f"Rates are in {', '.join(sorted({rate.unit for rate in self.rates.values()}))}.",
-            *(f"Assumes {each}." for each in self.assumptions if each.kind == "plan"),
+            *(f"Assumes {each}." for each in self.assumptions if kind_of(each) == "plan"),
         ]
 
     def _latex(self) -> Iterator[str]:
