@@ -17,13 +17,14 @@ The same question with one thing changed: another storage format, another size, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, ResourceUse
 from roofline.bounds.question import Question
 from roofline.errors import RooflineError
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, Same, dataclass
 from roofline.notation import canonical
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, Step
@@ -190,14 +191,25 @@ class Operand(NamedTuple):
 
 def operands(asked: Question) -> list[Operand]:
     """List the distinct tensors an expression reads from memory, in order of appearance."""
-    roles = {t.ident: t.role for op in asked.one_plan().ops() for t in op.reads}
+    roles = _roles(Same(asked))
+    return [
+        Operand(i, ident, roles.get(ident, "activation"), shape.dtype, shape.written)
+        for i, (ident, shape) in enumerate(_inputs(asked).items())
+    ]
+
+
+@lru_cache(maxsize=16)
+def _roles(asked: Same[Question]) -> Mapping[str, str]:
+    """The roles of the tensors that operations read: over chips a plan is looked for, once for all advice."""
+    return {t.ident: t.role for op in asked.value.one_plan().ops() for t in op.reads}
+
+
+def _inputs(asked: Question) -> Mapping[str, Shape]:
+    """The distinct tensors that a line reads from memory, in order of appearance."""
     shapes: dict[str, Shape] = {}
     for shape in (shape for step in asked.parsed.steps for shape in step.inputs if shape.source == "input"):
         shapes.setdefault(shape.ident, shape)
-    return [
-        Operand(i, ident, roles.get(ident, "activation"), shape.dtype, shape.written)
-        for i, (ident, shape) in enumerate(shapes.items())
-    ]
+    return shapes
 
 
 def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | None = None) -> Question:
@@ -207,7 +219,7 @@ def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | 
 
     The arithmetic dtype follows from the new operands by the rules of the notation, unless ``compute`` was stated.
     """
-    wanted = {o.ident: dtypes.get(formats[o.position]).name for o in operands(asked) if o.position in formats}
+    wanted = {ident: dtypes.get(formats[i]).name for i, ident in enumerate(_inputs(asked)) if i in formats}
 
     passed_on = {s.ident for step in asked.parsed.steps for s in step.inputs if s.source == "step"}
 
