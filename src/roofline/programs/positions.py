@@ -32,7 +32,7 @@ from roofline import sizes
 from roofline.frozen import NamedTuple
 from roofline.lazy import np, sympy
 from roofline.ops.masks import BandMask
-from roofline.programs.regions import HIDDEN, below_the_largest, expanded, is_at_most, once
+from roofline.programs.regions import HIDDEN, below_the_largest, between, expanded, is_at_most, once
 from roofline.programs.tensor_parts import Edges
 from roofline.sizes import Size, ceil_div, floor_div, is_symbol, maximum, minimum, product
 
@@ -270,8 +270,8 @@ class Visible(NamedTuple):
     def keys(self, S: Size, T: Size) -> Size:
         """Columns that some row sees, all of them where that is not known."""
 
-        def shared(ends: Sequence[tuple[Size, Size]]) -> Size:
-            first, last = zip(*ends, strict=True)
+        def shared(ends: Sequence[Edges]) -> Size:
+            first, last, _ = zip(*ends, strict=True)
             return maximum(0, minimum(*last) - maximum(*first))
 
         found = _if_told(lambda: _of_any(self._ends((0, S), T), shared))()
@@ -279,22 +279,18 @@ class Visible(NamedTuple):
 
     def columns(self, rows: Edges, T: Size, row: int = -2, column: int = -1) -> Edges:
         """From which column to which the rows from one to another see some; all of T where that is not known."""
-        ends = _if_told(self._ends)(rows[:2], T, row, column)
-        if not ends or len({first for first, _ in ends}) > 1:
+        ends = _if_told(self._ends)(rows, T, row, column)
+        if not ends or len({(first, step) for first, _, step in ends}) > 1:
             return (0, 0, 1) if ends == [] else (0, T, 1)
-        return (ends[0][0], maximum(*(last for _, last in ends)), 1)
+        return (ends[0][0], maximum(*(last for _, last, _ in ends)), ends[0][2])
 
     def seen_of(self, box: Sequence[Edges]) -> tuple[Edges, ...]:
         """A box without the columns and rows, before and behind, that see none of the others."""
         found, axes = list(box), {*self.axes()} if len(box) > 1 else {0}
         turns = ((-2, -1), (-1, -2)) if -2 in axes else ((-2, -1),)
         for row, column in turns if axes <= {-2, -1} else ():
-            (first, last, step), (low, high, _) = found[column], self.columns(found[row], found[column][1], row, column)
-            pairs = [(a, b) for a in (first, low) for b in (last, high)]
-            none = any(is_at_most(b, a) for a, b in pairs)
-            if step == 1 and (column == -1 or none or all(is_at_most(a, b) for a, b in pairs)):
-                start = maximum(first, low)
-                found[column] = (start, start if none else minimum(last, high), 1)
+            seen = self.columns(box[row], box[column][1], row, column)
+            found[column] = between(box[column], *seen[:2]) if seen[2] == 1 else between(seen, *box[column][:2])
         return tuple(found)
 
     def rows_of_several(self) -> Edges:
@@ -305,7 +301,7 @@ class Visible(NamedTuple):
         is_told = both is not None and (not both.parts or -2 in both.axes())
         return both.columns((1, T, 1), S, -1, -2) if both is not None and is_told else (0, S, 1)
 
-    def _ends(self, rows: Sequence[Size], T: Size, row: int = -2, column: int = -1) -> list[tuple[Size, Size]]:
+    def _ends(self, rows: Sequence[Size], T: Size, row: int = -2, column: int = -1) -> list[Edges]:
         """The columns that some of the rows see under each part, from one to another."""
         return [_Bounds(part, rows, (0, T), row, column).columns_seen() for part in self.parts]
 
@@ -319,7 +315,8 @@ class _Bounds:
     def __init__(
         self, part: Iterable[Any], rows: Sequence[Size], columns: Sequence[Size], row: int = -2, column: int = -1
     ) -> None:
-        self.rows, self.columns, self.places = [*rows], [*columns], (place(row), place(column))
+        self.rows, self.columns, self.places = [*rows[:2]], [*columns], (place(row), place(column))
+        self.step: Size = rows[2] if len(rows) > 2 else 1
         self.is_of_all_rows = True
         self.band: dict[int, Size] = {}
         self.apart: dict[int, int] = {}
@@ -347,10 +344,11 @@ class _Bounds:
         else:
             edges = self.rows if way else self.columns
             self.is_of_all_rows &= edges is self.columns
-            if way + column.factor == 1:
-                edges[0] = maximum(edges[0], -rest)
+            low, high = (-rest, edges[1]) if way + column.factor == 1 else (edges[0], rest + 1)
+            if way and self.step != 1:
+                edges[:] = between((edges[0], edges[1], self.step), low, high)[:2]
             else:
-                edges[1] = minimum(edges[1], rest + 1)
+                edges[:] = maximum(edges[0], low), minimum(edges[1], high)
 
     def pairs(self) -> Size:
         """Pairs of rows and columns that see each other."""
@@ -388,20 +386,32 @@ class _Bounds:
             found = found if sizes.is_zero(S) or sizes.is_zero(T) else found + sign * up_to(S, T)
         return found
 
-    def columns_seen(self) -> tuple[Size, Size]:
-        """The columns that some row sees, from one to another."""
+    def columns_seen(self) -> Edges:
+        """The columns that some row sees; of rows with gaps between what they see, those at their own places."""
         (r0, r1), (c0, c1) = self.rows, self.columns
-        if self.chunk is not None:
-            a, b, chunk = self.chunk
-            if self.band and not _is_ahead({way: side + way * (b - a) for way, side in self.band.items()}, self.apart):
-                raise _Unknown
-            if -1 in self.apart:
-                c0 = maximum(c0, (floor_div(r0 + a, chunk) - self.apart[-1]) * chunk - b)
-            if 1 in self.apart:
-                c1 = minimum(c1, (ceil_div(r1 + a, chunk) + self.apart[1]) * chunk - b)
+        is_told = self.is_of_all_rows or is_at_most(r0 + 1, r1)
+        some = 1 if is_told else 0 if is_at_most(r1, r0) else minimum(1, maximum(0, r1 - r0))
+        a, b, chunk = self.chunk or (0, 0, 1)
+        is_ahead = _is_ahead({way: side + way * (b - a) for way, side in self.band.items()}, self.apart)
+        if self.chunk is not None and self.band and not is_ahead:
+            raise _Unknown
+        if self.step != 1 and self._leave_gaps():
+            if is_ahead:
+                return between((r0, r1, self.step), c0, c1)
+            r0 = r1 - 1
+        if -1 in self.apart:
+            c0 = maximum(c0, (floor_div(r0 + a, chunk) - self.apart[-1]) * chunk - b)
+        if 1 in self.apart and not is_at_most(c1 + b, r1 + a + self.apart[1] * chunk):  # no chunk ends before a row
+            c1 = minimum(c1, (ceil_div(r1 + a, chunk) + self.apart[1]) * chunk - b)
         c0 = maximum(c0, r0 - self.band[-1]) if -1 in self.band else c0
         c1 = minimum(c1, r1 + self.band[1]) if 1 in self.band else c1
-        return c0, c0 if not self.is_of_all_rows and is_at_most(r1, r0) else c1  # of no row none
+        return c0, c1 if is_told else c0 if some == 0 else minimum(c1, c0 + some * c1), 1
+
+    def _leave_gaps(self) -> bool:
+        """Whether rows with a step between them may see columns with others between them."""
+        sides, reach = (self.band, sum(self.band.values()) + 1) if self.chunk is None else (self.apart, self.chunk[2])
+        is_mixed = bool(self.band and self.apart)
+        return is_mixed or (len(sides) > 1 and not is_at_most(self.step, reach))
 
 
 def _closer(band: Mapping[int, Size], way: int, side: Size) -> dict[int, Size]:

@@ -105,6 +105,20 @@ def edge(first: int, count: int, step: int = 1) -> Edges:
     return (first, first + (count - 1) * step + 1, step if step == 1 or _several(count) else 1)
 
 
+def between(edges: Edges, low: Size, high: Size) -> Edges:
+    """Of places those from one to another; none where the other lies before it."""
+    first, last, step = edges
+    if is_at_most(low, first) and is_at_most(last, high):
+        return edges
+    start = maximum(first, low) if step == 1 else first + maximum(0, -(-(low - first) // step)) * step
+    ends = [(a, b) for a in (first, low) for b in (last, high)]
+    if any(is_at_most(b, a) for a, b in ends):
+        return (start, start, 1)
+    if step == 1 and all(is_at_most(*pair) for pair in ends):
+        return (start, minimum(last, high), 1)
+    return edge(start, maximum(0, minimum(*(_places((start, end, step)) for end in (last, high)))), step)
+
+
 def _places(edges: Edges) -> Any:
     return -(-(edges[1] - edges[0]) // edges[2])
 
