@@ -434,6 +434,8 @@ def _hidden(x):
     [
         (lambda x: x.masked_fill(_hidden(x), 0.0), "fp32[B, {S}, {S}]"),
         (lambda x: torch.where(torch.arange(x.shape[-1]) < 4, x, 0.0).sum(), "fp32[B, {S}]"),
+        (lambda x: torch.where(torch.tensor([True, False, False, True]), x, 0.0), "fp32[{S}, 4]"),
+        (lambda x: (x * torch.tensor([0, 2, 0, 1]))[:, 1:], "fp32[{S}, 4]"),
         (lambda x: x * torch.eye(x.shape[-1]), "fp32[B, {S}, {S}]"),
         (lambda x: x.exp().masked_fill_(_hidden(x), 0.0)[..., :2, :], "fp32[B, {S}, {S}]"),
         (lambda x: x.masked_fill_(_hidden(x), 0.0), "fp32[B, {S}, {S}]"),

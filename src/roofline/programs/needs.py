@@ -287,7 +287,7 @@ def scaled(asked: Asked, known: Sequence[Any]) -> Iterator[Region]:
             shown = worked_out("not_equal", other, 0)
             region = region if shown is None else regions.let_through(region, out, shown.shown(1))
             other = None
-        nonzero = True if other is None or any(map(is_symbol, out)) else regions.once(other) != 0
+        nonzero = True if other is None else regions.once(other) != 0
         if len(known) == 2 and not np.all(nonzero):
             region = regions.let_through(region, out, np.broadcast_to(nonzero, other.shape))
         yield WHOLE if shape is None else regions.aligned(region, shape, out)

@@ -411,15 +411,23 @@ def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
             return asked if mask.parts else NOTHING
         boxes = [MaskedBox(box, mask) for box in asked or ()]
         return tuple(box for box in boxes if box.mask.parts)
-    spread = np.broadcast_to(mask, tuple(shape))
+    held = [1 if is_symbol(size) else size for size in shape]  # along an open size a mask is repeated, or not looked at
+    if any(n not in (1, size) for n, size in zip(mask.shape[::-1], held[::-1], strict=False)):
+        return asked
+    spread = np.broadcast_to(mask, held)
 
     def back(box: Box) -> list[Box] | None:
-        shown = spread[tuple(slice(*edges) for edges in box)]
+        shown = spread[tuple(slice(*((0, 1) if is_symbol(n) else e)) for e, n in zip(box, shape, strict=True))]
         parts = boxes_where(shown)
         if box == box_of(shape) and sum(prod(map(_places, part)) for part in parts) != count_where(shown):
             return None
-        pairs = [zip(box, part, strict=True) for part in parts]
-        return [tuple(edge(o[0] + i[0] * o[2], _places(i), i[2] * o[2]) for o, i in both) for both in pairs]
+        return [
+            tuple(
+                o if is_symbol(n) else edge(o[0] + i[0] * o[2], _places(i), i[2] * o[2])
+                for o, i, n in zip(box, part, shape, strict=True)
+            )
+            for part in parts
+        ]
 
     found = each(asked, back)
     return asked if found is None else found
