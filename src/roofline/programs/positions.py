@@ -431,12 +431,18 @@ def _pairs_of(band: Mapping[int, Size], S: Size, T: Size, offset: Size) -> Size:
     return found if len(band) < 2 or sympy.sympify(sum(band.values()) + 1).is_nonnegative else maximum(0, found)
 
 
+def _exact(value: Any) -> Any:
+    """A number or a formula as sympy's; a whole one of floating point as a whole one, as 1.0 is not 1 there."""
+    found = sympy.sympify(value)
+    return sympy.Integer(int(found)) if found.is_Float and int(found) == float(found) else found
+
+
 class Elements:
     """The elements of a tensor: one formula, or several cases, each with the parts where it stands."""
 
     def __init__(self, shape: Sequence[Size], value: Any = None, cases: Mapping[Any, Parts] | None = None) -> None:
         self.shape = tuple(shape)
-        self.cases = {sympy.sympify(+value): EVERYWHERE} if cases is None else cases
+        self.cases = {_exact(+value): EVERYWHERE} if cases is None else cases
 
     @_if_told
     def visible(self, is_added: bool = False) -> Visible:
@@ -602,7 +608,7 @@ def worked_out(name: str, *operands: Any) -> Elements:
         for value, where in function(*(value for value, _ in chosen)) if _if_told(_both)(*parts) != NOWHERE else ():
             if value is sympy.nan:
                 raise _Unknown
-            found.append((sympy.sympify(value), _if_told(_both)(*parts, where)))
+            found.append((_exact(value), _if_told(_both)(*parts, where)))
     rest = {value for value, parts in found if parts is None}  # of too many parts: where no other value stands
     told = [(value, parts) for value, parts in found if parts is not None and value not in rest]
     if len(rest) > 1:
@@ -737,7 +743,7 @@ def of_values(values: Any) -> Elements | None:
             form = place(-2, matrix.shape) - place(-1, matrix.shape)
             inside = [*([form - least] if least > 1 - columns else []), *([most - form] if most < rows - 1 else [])]
             here = frozenset((frozenset(inside),))
-            return Elements(shape, cases={sympy.sympify(other.item()): here, sympy.sympify(one.item()): _negated(here)})
+            return Elements(shape, cases={_exact(other.item()): here, _exact(one.item()): _negated(here)})
     return None
 
 
@@ -766,7 +772,7 @@ def hidden_by(
     """
 
     if any(map(is_symbol, shape)):
-        return _hidden_of_open(name, given, shape, kind, held, axis)
+        return _hidden_of_open(name, given, shape, kind, held, lines, axis)
 
     def own(operand: Any, of: str = kind) -> Any:
         mask = held(operand, of)
@@ -794,7 +800,13 @@ def hidden_by(
 
 
 def _hidden_of_open(
-    name: str, given: Sequence[Any], shape: Sequence[Size], kind: str, held: Callable[[Any, str], Any], axis: int
+    name: str,
+    given: Sequence[Any],
+    shape: Sequence[Size],
+    kind: str,
+    held: Callable[[Any, str], Any],
+    lines: Sequence[Size],
+    axis: int,
 ) -> Elements | None:
     """The same of open sizes, as elements that are 1 where they are hidden; ``held`` says it so of an operand."""
 
@@ -809,6 +821,10 @@ def _hidden_of_open(
         found = own(given[0], LOW)
         is_told = name != "softmax" or (axis % len(shape) == len(shape) - 1 and each_row_sees(found, shape))
         found = found if is_told else None
+    elif name == "subtract" and kind == LOW:  # the largest of each row
+        found = own(given[0])
+        of_rows = (*shape[len(shape) - len(lines) : -1], 1)
+        found = found if not lines or (tuple(lines) == of_rows and each_row_sees(found, shape)) else None
     elif name in ("add", "multiply") and kind == (LOW if name == "add" else ZERO):
         found = worked_out("logical_or", *map(own, given[:2]))
     elif name in ("positive", "divide") and (kind == ZERO or name == "positive"):

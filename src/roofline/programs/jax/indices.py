@@ -25,7 +25,7 @@ from roofline.programs.jax.registry import size_of, value_of
 from roofline.programs.positions import LOW, ZERO, Elements, hidden_by, of_values, values_held
 from roofline.programs.regions import once
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
-from roofline.sizes import Size
+from roofline.sizes import Size, is_symbol
 
 #: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
 _MOST_BYTES = 2**24
@@ -52,6 +52,8 @@ class Hidden(NamedTuple):
     @property
     def others(self) -> Any:
         """Which elements are not."""
+        if isinstance(self.mask, Elements):
+            return positions.worked_out("logical_not", self.mask)
         return np.broadcast_to(~once(self.mask), self.mask.shape)
 
 
@@ -168,22 +170,29 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
     Hidden(mask=array([[False,  True],
            [False, False]]), is_zero=True)
     """
-    name, shape = eqn.primitive.name, getattr(eqn.outvars[0].aval, "shape", ())
-    first = operands[0] if operands else None
-    if name == "select_n" and not (isinstance(first, np.ndarray) and first.shape == shape):
+    name, shape = eqn.primitive.name, _shape(eqn.outvars[0])
+    first, is_open = operands[0] if operands else None, any(map(is_symbol, shape))
+    if name == "select_n" and not is_open and not (isinstance(first, np.ndarray) and first.shape == shape):
         return None
-    if name in _MASKING and all(isinstance(size, int) for size in shape):
-        given = [once(first), *operands[1:]] if name == "select_n" else operands
-        lines = getattr(eqn.invars[-1].aval, "shape", ())
+    if name in _MASKING:
+        given = [once(first), *operands[1:]] if name == "select_n" and not is_open else operands
+        lines = _shape(eqn.invars[-1])
         for kind in (LOW, ZERO):
             found = hidden_by(_MASKING[name], given, shape, kind, _held, lines)
             if found is not None:
                 return Hidden(found, kind == ZERO)
     if not isinstance(first, Hidden) or not all(isinstance(each, np.ndarray) for each in operands[1:]):
         return None
+    if isinstance(first.mask, Elements):
+        moved = _moved(name, eqn.params, [first.mask], shape) if name in SAME else None
+        return None if moved is None else first._replace(mask=moved)
     if name not in _VIEWS and (name not in _MOVING or first.mask.size > _MOST_BYTES):
         return None
     return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask, *operands[1:])), first.is_zero)
+
+
+def _shape(atom: Any) -> tuple[Size, ...]:
+    return tuple(map(size_of, getattr(atom.aval, "shape", ())))
 
 
 #: Primitives that hide scores or keep them hidden, by numpy's names.
@@ -195,7 +204,7 @@ def _held(operand: Numbers, kind: str) -> Any:
     """Where an operand is zero, very low or very large; None where that is not known."""
     if isinstance(operand, Hidden):
         return operand.mask if kind == (ZERO if operand.is_zero else LOW) else None
-    is_known = isinstance(operand, np.ndarray) and _is_float(operand.dtype)
+    is_known = isinstance(operand, Elements) or (isinstance(operand, np.ndarray) and _is_float(operand.dtype))
     return values_held(operand, kind) if is_known else None
 
 

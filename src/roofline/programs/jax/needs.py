@@ -106,9 +106,10 @@ def _numbers(jaxpr: Any, known: dict[Any, Numbers]) -> dict[Any, Numbers]:
                 continue
             is_told = not any(isinstance(each, Hidden) for each in given)
             worked = worked_out(eqn, _arrays(given)) if is_told else None
-            worked = hidden(eqn, _arrays(given)) if worked is None else worked
-            if worked is None and is_told and any(map(is_symbol, _shape(eqn.outvars[0].aval))):  # of an open size
+            is_open = any(map(is_symbol, _shape(eqn.outvars[0].aval)))
+            if worked is None and is_told and is_open:
                 worked = of_positions(eqn, [_as_formula(each) for each in given])
+            worked = hidden(eqn, given if is_open else _arrays(given)) if worked is None else worked
             known |= dict.fromkeys(eqn.outvars[:1], worked)
             continue
         inner, held = open_jaxpr(inside)
@@ -166,15 +167,28 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
     if eqn.primitive.name in ("dot_general", "mul"):  # which look for zeros alone
         given = [each.others if isinstance(each, Hidden) and each.is_zero else each for each in given]
     given = [None if isinstance(each, Hidden) else each for each in given]
-    if eqn.primitive.name not in ("select_n", "mul"):  # which look at formulas of positions
+    if eqn.primitive.name == "dot_general":
+        given = [positions.worked_out("not_equal", x, 0) if isinstance(x, Elements) else x for x in given]
+    elif eqn.primitive.name not in ("select_n", "mul"):  # which look at formulas of positions
         given = _arrays(given)
     given = [_counted_from_least(each) if isinstance(each, Elements) else each for each in given]
     found = everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
     if hidden_score is not None and eqn.primitive.name in ("exp", "exp2", "reduce_max"):
-        seen = once(hidden_score.others)
-        lines = seen.any(tuple(eqn.params["axes"]), keepdims=True) if "axes" in eqn.params else True
-        found = [regions.let_through(found[0], ins[0], seen | ~np.asarray(lines))]
+        found = [_of_seen(eqn.params, found[0], ins[0], hidden_score.others)]
     return found
+
+
+def _of_seen(params: Mapping[str, Any], region: Region, shape: Sequence[Size], others: Any) -> Region:
+    """Of scores some of which are so low that they count for nothing the ``others``, or all of lines without any."""
+    if not isinstance(others, Elements):
+        seen = once(others)
+        lines = seen.any(tuple(params["axes"]), keepdims=True) if "axes" in params else True
+        return regions.let_through(region, shape, seen | ~np.asarray(lines))
+    shown, hides = _counted_from_least(others), positions.worked_out("logical_not", others)
+    is_told = "axes" not in params or (
+        tuple(params["axes"]) == (len(shape) - 1,) and positions.each_row_sees(hides, others.shape)
+    )
+    return regions.let_through(region, shape, shown.shown(1)) if shown is not None and is_told else region
 
 
 def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers], wanted: needs.Regions) -> Sequence[Region]:
