@@ -240,8 +240,9 @@ def _by_way_of(mesh: Dimension, here: Chip, goal: Chip, unit: Sequence[Chip], st
 def striped_against(network: Network) -> Trace:
     """As a Permute, but what leaves a torus of one or two axes goes in parts by way of all its chips.
 
-    The parts go round backwards, there along the first axis first, back along it last. A chip's own message goes
-    forwards; where it changes both places, by shares first along the one or the other, so that all links carry as much.
+    The parts go backwards, there along the first axis first, back along it last. A chip's own message goes
+    forwards, at the end of a line back to its start; where it changes both places, by shares first along the one or the
+    other, so that all links carry as much.
     """
     count, flights = len(network.tiers[0]), []
     units, sizes = network.dimensions[:-count], [d.size for d in network.dimensions[-count:]]
@@ -249,7 +250,8 @@ def striped_against(network: Network) -> Trace:
     order = sorted(chips_of(network.dimensions))
     for here, goal in zip(order, [*order[1:], order[0]], strict=True):
         if here[: len(units)] == goal[: len(units)]:
-            turns = [(i, 1) for i in axes if here[i] != goal[i]]
+            kinds = [d.kind for d in network.dimensions]
+            turns = [(i, goal[i] - here[i] if kinds[i] == "line" else 1) for i in axes if here[i] != goal[i]]
             first = Fraction(sizes[0] - 1 - here[axes[0]], sizes[0]) if len(turns) > 1 else Fraction(1)
             for way, share in ((turns[::-1], first), (turns, 1 - first)):
                 flights += [_by_turns(network, way, share, here)] if share else []

@@ -97,7 +97,7 @@ way into a switch, or over one of the n − 1 links of a mesh::
     Permute                     V to the next chip; on a line the last one's goes all the way back
     Send                        V to the farthest chip, by all axes of a torus at once
     striped, over tiers         V/B out of a unit of B chips, by all of them: V·(B − 1)/B inside; of a Permute V + V/B
-                                on switches, V round a torus, 2·V/B over a mesh
+                                on switches, V along a torus, 2·V/B over a mesh
              Send               V/Σd by d ways along all axes, one hop more where a ring is odd; V/(n − 1) over a mesh
              Permute, mesh      2·V/n: so much straight, V/n by way of each other chip                   2 hops
                       ring      V·(n − 1)/n: so much straight, V/n round the other n − 1 links           n − 1 hops
@@ -657,8 +657,8 @@ def direct(call: CollectiveCall) -> Work:
 
 
 def _no_stripes(call: CollectiveCall) -> str:
-    """Refuse one switch, a fat tree alone and a torus of lines."""
-    inside, permutes = call.groups[:1], call.kind == "Permute"
+    """Refuse one switch, a fat tree alone and a torus of lines alone."""
+    inside = call.groups[:1]
     if [group.topology for group in call.groups] == ["mesh"]:
         return ""
     if [group.topology for group in call.groups] == ["torus"]:
@@ -666,7 +666,7 @@ def _no_stripes(call: CollectiveCall) -> str:
         return "" if any(two_ways) else f"no axis of {inside[0].link} has two ways round"
     if inside and inside[0].segments[0].nested:
         return f"{inside[0].link} has no links inside its units"
-    return require_several_tiers(call) or (require_closed_axes(call._replace(groups=inside)) if permutes else "")
+    return require_several_tiers(call)
 
 
 @register("striped", ["Permute", "Send"], "messages in parts, by way of other chips too", _no_stripes)
@@ -674,7 +674,7 @@ def striped(call: CollectiveCall) -> Work:
     """Count messages that leave a unit of B chips in B parts: there and back inside, V/B over the tiers further out.
 
     In a Permute, one message of each unit does so. The other chips pass a part of it on, beside their own messages:
-    round a torus its parts go against those, n − 1 hops there and back together; over a mesh as the message of the last
+    along a torus its parts go against those, n − 1 hops there and back together; over a mesh as the message of the last
     chip to the first would.
     Within one tier, parts leave by all links of a chip of a torus, both ways where an axis closes, or go by way of all
     other chips of a mesh. In a Permute all chips of a ring of n send: V/n goes the long way round, over n − 1 links.
