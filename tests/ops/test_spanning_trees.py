@@ -261,20 +261,27 @@ link = [
 """
 
 
-@pytest.mark.parametrize(("topology", "size"), [("switch", 2), ("switch", 3), ("switch", 4), ("mesh", 3), ("mesh", 4)])
+@pytest.mark.parametrize(
+    ("topology", "size"),
+    [("switch", 2), ("switch", 3), ("switch", 4), ("mesh", 3), ("mesh", 4), ("line", 4), ("grid", 4)],
+)
 @pytest.mark.parametrize("inner", [2, 13, 28])
 def test_no_flows_of_a_permute_take_less_than_its_floor(topology: str, size: int, inner: int, tmp_path: Path) -> None:
     """Flows of one byte from each chip to the next, as fast as a linear program finds them."""
     chips = 2 * size
-    links = f"links = {size - 1}," if topology == "mesh" else ""
-    file = UNITS.format(topology=topology, size=size, chips=chips, inner=inner, links=links)
-    (tmp_path / "units.toml").write_text(file)
-    machine = machine_of(f"{tmp_path / 'units.toml'}:{chips}")
+    row = {"line": size, "grid": 2}.get(topology)
+    if row:
+        machine = machine_of(f"v5e:{size // row}x{row}:2", ici=inner * 1e9, dcn=10e9)
+    else:
+        links = f"links = {size - 1}," if topology == "mesh" else ""
+        file = UNITS.format(topology=topology, size=size, chips=chips, inner=inner, links=links)
+        (tmp_path / "units.toml").write_text(file)
+        machine = machine_of(f"{tmp_path / 'units.toml'}:{chips}")
     ways = [(a, b, tier) for a, b in product(range(chips), repeat=2) for tier in (0, 1)
-            if a != b and (tier or a // size == b // size)]  # fmt: skip
+            if a != b and (tier or (a // size == b // size and (not row or _are_neighbours(a, b, row))))]  # fmt: skip
     crossed: dict[object, dict[int, float]] = {}
     for at, (a, b, tier) in enumerate(ways):
-        ports = ((a, b),) if topology == "mesh" and not tier else ((a, "out", tier), (b, "into", tier))
+        ports = ((a, b),) if topology != "switch" and not tier else ((a, "out", tier), (b, "into", tier))
         for port in ports:
             crossed.setdefault(port, {-1: -10e9 if tier else -inner * 1e9})
             crossed[port] |= {message * len(ways) + at: 1 for message in range(chips)}
@@ -330,6 +337,11 @@ def test_no_trees_over_uneven_units_are_slower_than_the_floor(
     counted = Chooser(None, machine).cost("AllReduce", list(machine.mesh or ()), V, 1, "bf16")
     times = [amount / machine_rate(machine, k).value for k, amount in counted.work.items() if k.quantity == "wire"]
     assert max(times) == pytest.approx(V / (packed * 1e9), rel=1e-6), counted
+
+
+def _are_neighbours(a: int, b: int, row: int) -> bool:
+    """Of chips in rows of so many."""
+    return abs(a // row - b // row) + abs(a % row - b % row) == 1
 
 
 @pytest.mark.parametrize("spine", [10e9, 40e9])

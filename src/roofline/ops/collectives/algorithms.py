@@ -49,6 +49,8 @@ of each chip)::
     Send                        as a Broadcast
     Permute, over switches      V·max((E + 2)/(E·W + (E + 2)·U), B/((B − 2)·W + (B + 2)·U), 1/(B·U)), E = 2·⌊B/2⌋
              mesh and switches  V·max(2/(W + 2·U), 1/(B·U))
+             torus and switches V·max(1/(W + U), (R − 1 + R/B)/((R − 1)·W + R·U), 1/(B·U)), R the chips of a line of
+                                the last axis; of a ring at least V·max((1 − 1/R + 1/B)/(W + U), 1/(B·U))
     AllReduce                   twice that of an AllGather
        added up within          V·max((n − 1)/(n·(W·(B − 1)/B + U/2)), 2·(n − B)/(n·B·U))
        added up between         V·max(1/(W/2 + U), 1/(B·U))
@@ -896,8 +898,7 @@ def _multicast(call: CollectiveCall) -> Work:
 
 def _not_shared_out(call: CollectiveCall) -> str:
     """Refuse one tier, a torus where every pair has its own message, and what a unit cannot send in parts."""
-    own = call.kind in ("AllToAll", "Permute")
-    unfit = require_several_tiers(call) or (refuse_torus(call) if own else "")
+    unfit = require_several_tiers(call) or (refuse_torus(call) if call.kind == "AllToAll" else "")
     if call.kind in ("Permute", "Send"):
         unfit = unfit or _no_stripes(call)
     if call.kind == "Permute":
@@ -942,11 +943,16 @@ def _permuted_in_parts(call: CollectiveCall) -> Work:
     ways = [(even + 2, even, even + 2), (b, maximum(0, b - 2), b + 2)]
     if first.topology == "mesh":
         ways = [(2, b - 1, 2)]
+    if first.topology == "torus":
+        row, closes = first.segments[-1].size, first.segments[-1].directions - 1
+        straight = 1 - closes * (exact_div(1, row) - exact_div(1, b))
+        ways = [(straight, 1, 1), ((1 - closes) * (row - 1 + exact_div(row, b)), row - 1, row)]
     share = exact_div(1, b)
     for over, within, between in ways:
         share = maximum(share, over * faster / (within + between * faster))
     sent = {far: call.nbytes * share * several}
-    sent[near] = work[near] + several * minimum(0, call.nbytes * share / faster - work[near])
+    for key in (Key("wire", segment.place) for segment in first.segments):
+        sent[key] = work[key] + several * minimum(0, call.nbytes * share / faster - work[key])
     for group in others:
         if group.segments[0].nested:  # one message leaves it, by the links of all its chips
             sent[Key("wire", group.segments[0].place)] = exact_div(call.nbytes * more_than_one(group.size), group.below)
