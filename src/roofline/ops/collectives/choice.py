@@ -553,7 +553,8 @@ def _of_each_mesh(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCo
     """Count by the fastest algorithm of each entry where axes are arrays; by one where the number of chips is open."""
     if any(is_symbol(size) for size in (nbytes, asked.density, *(axis.size for axis in asked.axes))):
         found = asked.cost(nbytes)
-        return replace(found, note=f"{found.note}; the fastest for large arrays")
+        said = "the fastest for large arrays; small ones may take less by another, which a number of chips takes"
+        return replace(found, note=f"{found.note}; {said}")
     tiers = _tiers_of_each(asked.axes)
     if not isinstance(asked.density, TopKRouting) and (tiers != tiers.flat[0]).any():
         return _of_each_tier(tiers, asked, nbytes, machine)
