@@ -677,6 +677,9 @@ def test_an_expectation_says_that_its_constants_are_of_own_runs(
     found.save(str(tmp_path / "mine.toml"))
     asked = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h200", estimate=True, constants=str(tmp_path / "mine.toml"))
     assert f"constants of h200 vllm, from {len(SHAPES)} runs of your own; " in asked.explain()
+    (tmp_path / "l40.toml").write_text((tmp_path / "mine.toml").read_text().replace('"h200"', '"l40"'))
+    sister = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="rtx-4090", estimate=True, constants=tmp_path / "l40.toml")
+    assert f"from {len(SHAPES)} runs of your own (its generation)" in sister.explain()
     files = {"constants": str(tmp_path / "mine.toml")}
     held = held_accuracy(str(path), "h200", **files)
     shipped = held_accuracy(str(path), "h200")

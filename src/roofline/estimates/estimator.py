@@ -777,7 +777,8 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
     model = KERNELS[record.kernel]
     values = on_another_chip(model, record.values, source, target, here, machine)
     policy = stated_policy(model, record.library, record.dtype, record.path, machine) or record.policy
-    moved = replace(record, values=values, policy=policy, error=seen.error, transferred_from=to)
+    error = {**seen.error, "n_fit": record.error.get("n_fit", 0)}
+    moved = replace(record, values=values, policy=policy, error=error, transferred_from=to)
     low, high = seen.own.get(of_its_own(record.library, record.dtype, record.path), seen.interval)
     if to == OTHER:  # never surer than within a generation
         near = transfer(record.kernel, SAME) or seen
@@ -790,7 +791,7 @@ def _standing_in(record: KernelConstants, kernel: str) -> KernelConstants:
     seen = transfer(record.kernel, OTHER_KIND) or transfer(record.kernel, OTHER)
     low, high = seen.interval if seen is not None else record.interval[0]
     interval = ((min(low, *(ends[0] for ends in record.interval)), max(high, *(ends[1] for ends in record.interval))),)
-    error = seen.error if seen is not None else record.error
+    error = record.error if seen is None else {**seen.error, "n_fit": record.error.get("n_fit", 0)}
     known = replace(record, kernel=kernel, interval=interval, edges=(), error=error, stand_in=(record.kernel, kernel))
     return replace(known, transferred_from=", ".join(filter(None, (f"{record.kernel}s", record.transferred_from))))
 
