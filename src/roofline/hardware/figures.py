@@ -54,7 +54,7 @@ def named_figure(machine: Machine, name: str) -> Figure:
         known = [*readable(machine), *["price"] * (LISTED_PRICE in machine.prices), *["power"] * bool(machine.tdp)]
         hint = suggest(name, known, what="its figures", limit=40)
         if head in TDP_WORDS and not part:
-            hint = f"none is listed; give one with {spelled('set', 'power=400')}"
+            hint = f"none is listed; give one with {spelled('set', {'power': 400})}"
         raise HardwareError(f"{machine.name} has no figure {name!r}", hint=hint)
     return figure
 

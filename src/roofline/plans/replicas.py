@@ -425,7 +425,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     if not _computes_in(machine, replica.formats):
         named = formats.get("compute", "bf16")
         wrong = f"no peak of {named} arithmetic is known of {replica.chip}"
-        peak = spelled("set", f"{named}=1e14")
+        peak = spelled("set", {named: "100TFLOP/s"})
         raise InputError(wrong, hint=f"choose other formats, {spelled('formats')}, or give its peak, as in {peak}")
     ways = Parallelism.on(machine, **replica.by_use)
     stages, _ = local_stages(asked.model, machine, ways)
