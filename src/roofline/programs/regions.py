@@ -39,7 +39,19 @@ from roofline.frozen import replace
 from roofline.lazy import np, sympy
 from roofline.ops.pricing import Reach
 from roofline.programs.tensor_parts import Edges, Stretches, places_together
-from roofline.sizes import Size, at_typical_size, is_surely, is_symbol, is_zero, maximum, minimum, product, symbol
+from roofline.sizes import (
+    SHORT,
+    Size,
+    at_typical_size,
+    has_more_operations,
+    is_surely,
+    is_symbol,
+    is_zero,
+    maximum,
+    minimum,
+    product,
+    symbol,
+)
 from roofline.work import Op, Tensor
 
 Box: TypeAlias = tuple[Edges, ...]
@@ -115,6 +127,8 @@ def between(edges: Edges, low: Size, high: Size) -> Edges:
     if any(is_at_most(b, a) for a, b in ends):
         return (start, start, 1)
     if step == 1 and all(is_at_most(*pair) for pair in ends):
+        return (start, minimum(last, high), 1)
+    if step == 1 and has_more_operations([size for pair in ends for size in pair if is_symbol(size)], 4 * SHORT):
         return (start, minimum(last, high), 1)
     return edge(start, maximum(0, minimum(*(_places((start, end, step)) for end in (last, high)))), step)
 
@@ -828,9 +842,18 @@ def is_less(amount: Size, limit: Size) -> bool:
 
 @lru_cache(4096, typed=True)
 def is_at_most(amount: Size, limit: Size) -> bool:
-    """Whether an amount is surely no more than a limit, which is no more than any of a ``Min``."""
-    limits = limit.args if is_symbol(limit) and isinstance(limit, sympy.Min) else (limit,)
-    return all(is_surely(le, expanded(amount - each), 0) for each in limits)
+    """Whether an amount, each of those of a ``Max`` in it, is surely no more than a limit, each of those of a ``Min``."""
+    if is_surely(le, expanded(amount - limit), 0):
+        return True
+    amounts, limits = (_each_of(size, kind) for size, kind in ((amount, "Max"), (limit, "Min")))
+    return len(amounts) + len(limits) > 2 and all(is_at_most(*pair) for pair in every_pair(amounts, limits))
+
+
+def _each_of(size: Size, kind: str) -> list[Size]:
+    """The sums that a sum with a ``Max`` or ``Min`` is the largest or smallest of."""
+    terms = sympy.Add.make_args(size) if is_symbol(size) else ()
+    found = next((term for term in terms if isinstance(term, getattr(sympy, kind))), None)
+    return [size] if found is None else [expanded(size - found + each) for each in found.args]
 
 
 def expanded(size: Size) -> Size:
