@@ -331,15 +331,23 @@ def by_all_ways(network: Network, kind: str) -> Trace:
 
 
 def _round_both_sides(network: Network, order: Sequence[Chip]) -> Iterator[Flight]:
-    """Every chip's message to the next: along a ring of n its n-th part goes backwards, the inner axis first."""
+    """Every chip's message to the next: along an inner ring of n its n-th part goes backwards.
+
+    Half of what goes on to another row does so first, half last.
+    """
+    *outer, inner = (axis for axis, d in enumerate(network.dimensions) if d.size > 1)
     for here, goal in zip(order, [*order[1:], order[0]], strict=True):
-        parts: list[tuple[list[tuple[int, int]], Fraction]] = [([], Fraction(1))]
-        for axis in reversed(range(len(here))):
-            d, steps = network.dimensions[axis], goal[axis] - here[axis]
-            ways = [(steps, Fraction(1))]
-            if steps and d.kind == "ring" and d.size > 2:
-                ways = [(1, Fraction(d.size - 1, d.size)), (1 - d.size, Fraction(1, d.size))]
-            parts = [([*turns, (axis, way)], size * part) for turns, size in parts for way, part in ways]
+        n, steps = network.dimensions[inner].size, goal[inner] - here[inner]
+        ways = [(1, Fraction(n - 1, n)), (1 - n, Fraction(1, n))] if steps else [(0, Fraction(1))]
+        rows = [
+            (axis, 1 if network.dimensions[axis].kind == "ring" else goal[axis] - here[axis])
+            for axis in reversed(outer)
+            if goal[axis] != here[axis]
+        ]
+        parts = [([(inner, way), *rows], size / 2) for way, size in ways]
+        parts += [([*rows, (inner, way)], size / 2) for way, size in ways]
+        if not rows:
+            parts = [([(inner, way)], size) for way, size in ways]
         yield from (_by_turns(network, turns, size, here) for turns, size in parts)
 
 

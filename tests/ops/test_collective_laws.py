@@ -348,7 +348,7 @@ def test_messages_take_other_ways_too_where_links_lead_there() -> None:
     """
     mesh, cube, part = chip("mi300x:8"), chip("v5p:4x4x4"), chip("v5e:8x16")
     shares = ((mesh, "Send", 1 / 7), (mesh, "Permute", 1 / 4), (cube, "Send", 1 / 6), (part, "Send", 1 / 3),
-              (chip("v5e:16x16"), "Permute", 15 / 16))  # fmt: skip
+              (chip("v5e:16x16"), "Permute", 15 / 16), (part, "Permute", 15 / 16))  # fmt: skip
     for machine, kind, share in shares:
         found = cost(kind, list(machine.mesh), 2**30, algorithm=Chooser(None, machine))
         wires = {amount for key, amount in found.work.items() if key.quantity == "wire"}

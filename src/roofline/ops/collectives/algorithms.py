@@ -103,6 +103,7 @@ way into a switch, or over one of the n − 1 links of a mesh::
              Send               V/Σd by d ways along all axes, one hop more where a ring is odd; V/(n − 1) over a mesh
              Permute, mesh      2·V/n: so much straight, V/n by way of each other chip                   2 hops
                       ring      V·(n − 1)/n: so much straight, V/n round the other n − 1 links           n − 1 hops
+                      torus     as its last axis; V/2 over others, on to the next row before it or after
     Broadcast, direct           V·(n − 1) out of the first chip                                  1 hop
                two-shot         V: each other chip gets V/(n − 1) and sends it to the others     2 hops
 
@@ -664,11 +665,17 @@ def _no_stripes(call: CollectiveCall) -> str:
     if [group.topology for group in call.groups] == ["mesh"]:
         return ""
     if [group.topology for group in call.groups] == ["torus"]:
-        two_ways = [np.any(each.directions * more_than_one(each.size) > 1) for each in inside[0].segments]
+        sent = _rows_last(inside[0])[-1 if call.kind == "Permute" else 0 :]
+        two_ways = [np.any(each.directions * more_than_one(each.size) > 1) for each in sent]
         return "" if any(two_ways) else f"no axis of {inside[0].link} has two ways round"
     if inside and inside[0].segments[0].nested:
         return f"{inside[0].link} has no links inside its units"
     return require_several_tiers(call)
+
+
+def _rows_last(group: LinkGroup) -> list[AxisSegment]:
+    """The axes of a torus, in whatever order they are named; a chip's next one is along the last."""
+    return sorted(group.segments, key=lambda segment: segment.place)
 
 
 @register("striped", ["Permute", "Send"], "messages in parts, by way of other chips too", _no_stripes)
@@ -679,7 +686,8 @@ def striped(call: CollectiveCall) -> Work:
     along a torus its parts go against those, n − 1 hops there and back together; over a mesh as the message of the last
     chip to the first would.
     Within one tier, parts leave by all links of a chip of a torus, both ways where an axis closes, or go by way of all
-    other chips of a mesh. In a Permute all chips of a ring of n send: V/n goes the long way round, over n − 1 links.
+    other chips of a mesh. In a Permute all chips of a ring of n send: V/n goes the long way round, over n − 1 links. On
+    a torus that is the last axis; half of what goes on to the next row does so before its way along it.
     """
     if not call.groups:
         return Work()
@@ -689,10 +697,13 @@ def striped(call: CollectiveCall) -> Work:
         sent = exact_div(call.nbytes * straight, parts)
         return over_links(call, lambda group: sent, lambda each: _relays(each.size))
     if not outer and call.kind == "Permute":
-        work = over_links(call, lambda group: 0, _around)
-        for each in first.segments:
-            sent = exact_div(call.nbytes * (each.size - each.directions + 1), each.size)
-            work += Work.wire(each.place, sent * more_than_one(each.size))
+        *others, last = _rows_last(first)
+        sent = exact_div(call.nbytes * (last.size - last.directions + 1), last.size) * more_than_one(last.size)
+        work = Work.wire(last.place, sent) + Work.hops(last.place, _around(last))
+        for each in others:  # half of what goes on to the next row does so before its way along it
+            several = more_than_one(each.size)
+            work += Work.wire(each.place, exact_div(call.nbytes * several, 2))
+            work += Work.hops(each.place, ring_or_line(each, several, each.size - 1))
         return work
     if not outer:
         lanes = links_in_use([each.directions * more_than_one(each.size) for each in first.segments])
@@ -944,7 +955,7 @@ def _permuted_in_parts(call: CollectiveCall) -> Work:
     if first.topology == "mesh":
         ways = [(2, b - 1, 2)]
     if first.topology == "torus":
-        row, closes = first.segments[-1].size, first.segments[-1].directions - 1
+        row, closes = _rows_last(first)[-1].size, _rows_last(first)[-1].directions - 1
         straight = 1 - closes * (exact_div(1, row) - exact_div(1, b))
         ways = [(straight, 1, 1), ((1 - closes) * (row - 1 + exact_div(row, b)), row - 1, row)]
     share = exact_div(1, b)
