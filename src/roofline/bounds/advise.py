@@ -337,7 +337,7 @@ def _larger_batch(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
         now = sizes.get(label)
         if not isinstance(now, int) or label in asked.formulas:
             continue
-        wanted = _first_compute_bound(asked, label, now)
+        wanted = _first_compute_bound(asked, answer, label, now)
         if wanted is not None:
             change = f"{label} = {wanted}" if not is_unnamed(label) else f"a size of {wanted} for {now}"
             larger = resize(asked, label, wanted)
@@ -375,7 +375,7 @@ def _batch_labels(asked: Question) -> list[str]:
     return list(found)
 
 
-def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
+def _first_compute_bound(asked: Question, answer: Bound, label: str, now: int) -> int | None:
     """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide.
 
     Sizes that are formulas of it stay whole too: its steps are then a divisor of what it is.
@@ -390,11 +390,11 @@ def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
 
     if asked.formulas:
         each = next((n for n in range(each, now, each) if now % n == 0 and at(now + n) is not None), now)
-    before, low, high = at(now), now // each, now * 2 // each
+    before, low, high = answer, now // each, now * 2 // each
     farthest = min(now * 2**24, LARGEST) // each
-    while high <= farthest and (after := at(high * each)) and before and after.kind == before.kind:
+    while high <= farthest and (after := at(high * each)) and after.kind == before.kind:
         before, low, high = after, high, high * 2
-    if high > farthest or before is None or after is None:
+    if high > farthest or after is None:
         return None
     # times are nearly straight lines: where the two that bind at the ends cross
     ahead, behind = (found.times[before.bound_by] - found.times[after.bound_by] for found in (before, after))
