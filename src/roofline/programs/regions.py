@@ -842,7 +842,7 @@ def is_less(amount: Size, limit: Size) -> bool:
 
 @lru_cache(4096, typed=True)
 def is_at_most(amount: Size, limit: Size) -> bool:
-    """Whether an amount, each of those of a ``Max`` in it, is surely no more than a limit, each of those of a ``Min``."""
+    """Whether an amount, each of a ``Max`` in it, is surely no more than a limit, each of a ``Min`` in it."""
     if is_surely(le, expanded(amount - limit), 0):
         return True
     amounts, limits = (_each_of(size, kind) for size, kind in ((amount, "Max"), (limit, "Min")))
