@@ -740,10 +740,11 @@ def reshaped(region: Region, out: Sequence[int], shape: Sequence[int]) -> Region
 
 
 def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:
-    """The boxes of a shape that are these places of its elements in order; None where they are too many.
+    """The boxes of a shape that are these places of its elements in order; None where they are too many or not told.
 
     >>> boxes_of(Stretches(0, ((10, 1),)), (8, 2)), boxes_of(Stretches(3, ((6, 1),)), (4, 4))
     ([((0, 5, 1), (0, 2, 1))], [((0, 1, 1), (3, 4, 1)), ((1, 2, 1), (0, 4, 1)), ((2, 3, 1), (0, 1, 1))])
+    >>> boxes_of(Stretches(0, ((symbol("S", exact=True), 1),)), (8, 5))  # the last row may not be full
     """
     several = sorted((step for step in places.steps if _several(step[0])), key=_far_first)
     if any(is_symbol(n) for step in several for n in step):  # an open size that stands in both shapes
@@ -796,6 +797,8 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
         turn = row // stride
         head = minimum(n, -(-(row - inside) // stride)) if is_at_most(stride, inside) else 0
         full = expanded((n - head) // turn if (q := _whole_quotient(n - head, turn)) is None else q)
+        if q is None and is_symbol(full):
+            return None  # nobody knows where in a row the rest ends
         parts.append((start, ((head, stride), *others)))
         parts.append((start + head * stride, ((full, row), (turn, stride), *others)))
         rest = expanded(n - head - full * turn)
