@@ -876,15 +876,8 @@ def spelled(name: str, value: Any = None) -> str:
     >>> with on_command_line():
     ...     spelled("batch_tokens", 4096), spelled("estimate", True), spelled("eager")
     ('--batch-tokens 4096', '--estimate', '--eager')
-
-    A figure that is set is a dict in Python:
-
-    >>> with on_command_line():
-    ...     spelled("set", {"power": 400})
-    '--set power=400'
     """
     if _COMMAND_LINE.get():
-        value = ",".join(f"{figure}={each}" for figure, each in value.items()) if isinstance(value, dict) else value
         return f"--{name.replace('_', '-')}" + ("" if value is None or value is True else f" {value}")
     return f"{name}=" + ("" if value is None else f"{value!r}")
 

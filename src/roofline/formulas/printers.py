@@ -107,7 +107,7 @@ def binary_logarithms(form: Any) -> Any:
 
 #: Words that no size is called in a language, beside those that its printer has: a size has ``_`` behind its name.
 _TAKEN = {
-    "python": "max min math",
+    "python": "max min math async await",
     "javascript": "Math NaN Infinity arguments await break case catch class const continue debugger default delete do "
     "else enum eval export extends false finally for function if implements import in instanceof interface let new "
     "null package private protected public return static super switch this throw true try typeof undefined var void "
@@ -129,8 +129,8 @@ def parameter(size: Any, language: str) -> str:
     """A size as an argument: in JavaScript, whose functions take an object, under its own name.
 
     >>> import sympy
-    >>> parameter(sympy.Symbol("in"), "javascript"), parameter(sympy.Symbol("in"), "python")
-    ('in: in_', 'in_')
+    >>> parameter(sympy.Symbol("in"), "javascript"), parameter(sympy.Symbol("async"), "python")
+    ('in: in_', 'async_')
     """
     shown = text(size, language)
     return f"{size}: {shown}" if language == "javascript" and shown != str(size) else shown

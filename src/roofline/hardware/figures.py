@@ -36,7 +36,7 @@ from roofline.hardware.machine import (
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
 from roofline.quantity import figure, format_amount, seconds_of
-from roofline.signatures import spelled
+from roofline.signatures import setting, spelled
 from roofline.sizes import LARGEST, is_array, is_symbol
 
 
@@ -54,7 +54,7 @@ def named_figure(machine: Machine, name: str) -> Figure:
         known = [*readable(machine), *["price"] * (LISTED_PRICE in machine.prices), *["power"] * bool(machine.tdp)]
         hint = suggest(name, known, what="its figures", limit=40)
         if head in TDP_WORDS and not part:
-            hint = f"none is listed; give one with {spelled('set', {'power': 400})}"
+            hint = f"none is listed; give one with {setting('power', '400')}"
         raise HardwareError(f"{machine.name} has no figure {name!r}", hint=hint)
     return figure
 

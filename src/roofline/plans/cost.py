@@ -168,7 +168,7 @@ COLUMNS = ("time", "rate", "prompt", "output")
 class Trace:
     """Requests a second over time: ``rates[i]`` from ``times[i]`` to ``times[i + 1]``, in seconds.
 
-    ``prompt`` and ``output`` are means; one prompt in twenty is longer than ``long_prompt``.
+    ``prompt`` and ``output`` are means; one prompt in twenty is at least as long as ``long_prompt``.
     """
 
     times: tuple[float, ...]
@@ -333,7 +333,7 @@ class Fleet:
         if trace.prompt and trace.long_prompt and trace.long_prompt > UNEVEN * trace.prompt:
             times = format_times(trace.long_prompt / trace.prompt)
             lines.append(
-                f"one prompt in twenty is longer than {trace.long_prompt:,} tokens, {times} the mean: times are of "
+                f"one prompt in twenty has {trace.long_prompt:,} tokens or more, {times} the mean: times are of "
                 "prompts that are all alike, and TTFT at a percentile is longer"
             )
         return paragraph("the fleet over time", lines)

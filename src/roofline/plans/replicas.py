@@ -71,7 +71,7 @@ from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes, req
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Column, Headline, Row, Section, Sentences, Table, figures
-from roofline.signatures import call, spelled
+from roofline.signatures import call, setting, spelled
 from roofline.statements import untimed_parts
 
 #: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
@@ -425,7 +425,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     if not _computes_in(machine, replica.formats):
         named = formats.get("compute", "bf16")
         wrong = f"no peak of {named} arithmetic is known of {replica.chip}"
-        peak = spelled("set", {named: "100TFLOP/s"})
+        peak = setting(named, "1e14")
         raise InputError(wrong, hint=f"choose other formats, {spelled('formats')}, or give its peak, as in {peak}")
     ways = Parallelism.on(machine, **replica.by_use)
     stages, _ = local_stages(asked.model, machine, ways)
