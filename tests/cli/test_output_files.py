@@ -113,11 +113,14 @@ def test_two_files_are_written_by_one_command(tmp_path: Path, capsys: pytest.Cap
     page = tmp_path / "x.html"
     assert main([*LLM, f"-o{table}", f"--output-file={picture}", "-o", str(page), "--dark", "--width", "600"]) == 0
     assert f'"command":{json.dumps(LLM, separators=(",", ":"))}' in page.read_text()
+    assert main([*LLM, "--estimate", "sglang", "-o", str(page)]) == 0  # flags last: a library is no flag
+    asked = json.dumps([*LLM, "--library", "sglang", "--estimate"], separators=(",", ":"))
+    assert f'"command":{asked}' in page.read_text()
     grid = ["sweep", "bf16[B, 64] * bf16[64, 64]", "--on", "h100", "B=1:4"]
     data = tmp_path / "x.json"
-    with patch("roofline.bounds.sweep.sweep", wraps=sweep) as asked:
+    with patch("roofline.bounds.sweep.sweep", wraps=sweep) as swept:
         assert main([*grid, "-o", str(page), "-o", str(table), "-o", str(picture), "-o", str(data)]) == 0
-    asked.assert_called_once()
+    swept.assert_called_once()
     assert [path.read_text()[:5] for path in (page, table, picture, data)] == ["<!doc", "expre", "<?xml", '{"sch']
     capsys.readouterr()
     for words, said in (

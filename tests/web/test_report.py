@@ -571,7 +571,7 @@ def test_what_is_copied_as_python_asks_the_same(tab: Tab, tmp_path: Path) -> Non
         "--mesh",
         "X=4",
         "--set",
-        "hbm=4e11",
+        "hbm=4e11,bf16=1e14",
         "D=64",
         "F=64",
     ]

@@ -171,7 +171,7 @@ const FLAGS: Record<string, string> = { "valid-only": "count_padding=False", war
 const SHOWN = ["view", "why", "kind"];
 const NUMBER = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i;
 
-/** A value in Python: numbers with commas between are a list, sizes of axes a dictionary. */
+/** A value in Python: numbers with commas between are a list, sizes of axes and figures that are set a dictionary. */
 function literal(text: string): string {
   const each = text.split(",");
   if (each.every((one) => NUMBER.test(one))) return each.length > 1 ? `[${each.join(", ")}]` : text;
@@ -179,7 +179,7 @@ function literal(text: string): string {
 }
 
 const axes = (text: string): string =>
-  `{${text.split(",").map((one) => { const [axis, size] = one.split("="); return `${JSON.stringify(axis)}: ${literal(size)}`; }).join(", ")}}`;
+  `{${text.split(/,(?=[^,=]+=)/).map((one) => { const [axis, size] = one.split("="); return `${JSON.stringify(axis)}: ${literal(size)}`; }).join(", ")}}`;
 
 /** The same question in Python: options become keywords, one that is given several times a list. */
 export function python(words: string[]): string {
@@ -188,13 +188,14 @@ export function python(words: string[]): string {
   const add = (key: string, value: string) => keywords.set(key, [...(keywords.get(key) ?? []), value]);
   for (let i = 0; i < rest.length; i++) {
     const word = rest[i], next = rest[i + 1], at = word.indexOf("=");
-    if (word === "--set") { const [figure, amount] = rest[++i].split("="); sets.push(`${JSON.stringify(figure)}: ${literal(amount)}`); continue; }
+    if (word === "--set") { i++; sets.push(axes(next).slice(1, -1)); continue; }
     if (word.startsWith("--")) {
       const option = word.slice(2), key = name === "scaling" && option === "for" ? "unknown" : KEYWORDS[option] ?? option.replace(/-/g, "_");
       if (option in FLAGS) { if (FLAGS[option]) add(FLAGS[option].split("=")[0], FLAGS[option].split("=")[1]); }
       else if (next === undefined || next.startsWith("--")) add(key.replace(/^no_/, ""), option.startsWith("no-") ? "False" : "True");
       else { i++; if (!SHOWN.includes(option)) add(key, /^(mesh|torus_axes)$/.test(key) && next.includes("=") ? axes(next) : literal(next)); }
     } else if (/^[\p{L}_][\p{L}\p{N}_]*=[^\[]*$/u.test(word)) add(word.slice(0, at), literal(word.slice(at + 1)));
+    else if (name === "comm" && positional.length) add("bytes", literal(word));
     else positional.push(JSON.stringify(word));
   }
   const given = [...keywords].map(([key, values]) => `${key}=${new Set(values).size > 1 ? `[${values.join(", ")}]` : values[0]}`);

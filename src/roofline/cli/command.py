@@ -167,14 +167,16 @@ class Command(click.Command):
         self.common = tuple(f"--{word}" for word in common.split())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words; ``--estimate vllm`` says whose kernels where ``--estimate`` itself takes no value."""
+        return super().parse_args(ctx, self.with_library(args))
+
+    def with_library(self, words: Sequence[str]) -> list[str]:
+        """The words with an option for each value: ``--estimate vllm`` is a flag, and the library that it names."""
         flags = {word: parameter for parameter in self.params for word in parameter.opts}
-        if "--library" in flags and getattr(flags.get("--estimate"), "is_flag", False) and "--library" not in args:
-            for at, word in enumerate(args[:-1]):
-                if word == "--estimate" and args[at + 1].lower() in LIBRARIES:
-                    args = [*args[: at + 1], "--library", *args[at + 1 :]]
-                    break
-        return super().parse_args(ctx, args)
+        if "--library" in flags and getattr(flags.get("--estimate"), "is_flag", False) and "--library" not in words:
+            for at, word in enumerate(words[:-1]):
+                if word == "--estimate" and words[at + 1].lower() in LIBRARIES:
+                    return [*words[: at + 1], "--library", *words[at + 1 :]]
+        return list(words)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its parameters, and ``--help-all``, which help names where it leaves some out."""

@@ -585,7 +585,8 @@ def _asked(context: click.Context) -> list[str]:
         for each in context.command.params if each.callback in (_files, _as_look) and each.name != "title"
         for word in each.opts
     }  # fmt: skip
-    words, kept = iter(context.meta.get(WORDS, ())), []
+    given, kept = context.meta.get(WORDS, []), []
+    words = iter(context.command.with_library(given) if isinstance(context.command, Command) else given)
     for word in words:
         has_value = left_out.get(word.partition("=")[0])
         if has_value and "=" not in word:
