@@ -41,6 +41,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from roofline.bounds.crossing import first_where
 from roofline.errors import InputError, check_one_of
 from roofline.files import read_toml
 from roofline.frozen import dataclass, field, replace
@@ -49,8 +50,8 @@ from roofline.plans.replicas import FORMATS, Replica, replicas
 from roofline.plans.search import Assessment, Deployment, Search
 from roofline.quantity import whole_number
 
-#: How many numbers of replicas are tried from the first that serves the rate, where fewer do not keep the limits.
-MORE_REPLICAS = 4
+#: How many times as many replicas as serve the rate are tried at most, where fewer do not keep the limits.
+MOST_TIMES = 16
 #: Words with a number behind them.
 _NUMBERED = ("tensor", "pipeline", "context", "expert", "draft", "batch", "chunk", "chunks")
 
@@ -204,14 +205,23 @@ def best_of_ways(deployments: Iterable[Deployment], search: Search) -> Assessmen
 
 
 def enough_copies(search: Search, missed: Assessment) -> Assessment | None:
-    """The fewest replicas with which a deployment that missed keeps the limits; None where no number of them does."""
+    """The fewest replicas with which a deployment that missed keeps the limits; None where no number tried does."""
     one, copies = missed.deployment, missed.deployment.copies
     if missed.reason is None or missed.reason.kind not in ("rate", "load") or one.prefill is not None:
         return None
+    tried: dict[int, Assessment] = {}
+
+    def keeps(number: int) -> bool:
+        tried[number] = best_of_ways([replace(one, copies=number, chunk=-1, most=0)], search)
+        return tried[number].reason is None
+
     least = max(copies, int(copies * search.asked.load.rate / missed.largest_rate) if missed.largest_rate else 0) + 1
-    counts = range(least, least + MORE_REPLICAS)
-    tried = (best_of_ways([replace(one, copies=n, chunk=-1, most=0)], search) for n in counts)
-    return next((each for each in tried if each.reason is None), None)
+    low, high = least - 1, least
+    while not keeps(high):
+        low, high = high, 3 * high - 2 * low
+        if high > MOST_TIMES * least:
+            return None
+    return tried[first_where(keeps, low, high)]
 
 
 def _ways(wanted: Deployment, search: Search) -> Iterator[Assessment]:
