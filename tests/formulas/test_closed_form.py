@@ -371,6 +371,8 @@ def test_a_formula_is_a_function_of_its_sizes():
     single, several = found(M=512), found(M=[512])
     assert str(single) == str(several)
     assert single.to_dict() == several.to_dict()
+    with pytest.raises(SizeError, match="size 'W_hbm' has the name of a rate of the formula; give it another"):
+        formula("bf16[B, W_hbm] * bf16[W_hbm, F]", on="h100")
     with pytest.raises(SizeError, match="size M has no value; give it, as in M=1024"):
         formula("bf16[M, K] * bf16[K, N]", on="h100")(K=1, N=1)
     with pytest.raises(AttributeError, match=r"a Formula has no python: .*formula.printed\('python'\)"):

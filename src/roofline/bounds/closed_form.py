@@ -1022,6 +1022,8 @@ def formula_of(
     everything = {**columns, **{name: sympy.sympify(form) for name, form in (forms or {}).items()}}
     inside = [*times.values(), *everything.values(), *short.values()]
     symbols = {s for form in inside if is_symbol(form) for s in form.free_symbols} - set(short)
+    if called := sorted(str(s) for s in symbols if str(s) in rates and s.is_integer):
+        raise SizeError(f"size {called[0]!r} has the name of a rate of the formula", hint="give it another")
     open_sizes = {str(s): s for s in sorted(symbols, key=str) if str(s) not in rates}
     named = {name: size for name, size in bound.sizes.items() if is_symbol(size)}
     order = [name for size in named.values() for name in map(str, sorted(size.free_symbols, key=str))]
