@@ -167,6 +167,7 @@ class Command(click.Command):
         self.common = tuple(f"--{word}" for word in common.split())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words, a library behind ``--estimate`` too."""
         return super().parse_args(ctx, self.with_library(args))
 
     def with_library(self, words: Sequence[str]) -> list[str]:
