@@ -44,7 +44,7 @@ def test_times_of_requests_are_gathered(tmp_path: Path) -> None:
     file.write_text("time,prompt,output\n" + "".join(f"{n / 2},{4000 if n % 10 == 0 else 100},9\n" for n in range(240)))
     uneven = Fleet(Trace.read(str(file)), "replica of h100", 1, 9.0, None, "floor")
     assert (uneven.trace.prompt, uneven.trace.long_prompt) == (490, 4000)
-    assert "one prompt in twenty has 4,000 tokens or more, 8.16x the mean" in str(uneven.sections())
+    assert "twenty has 4,000 tokens or more: times are of prompts that all have 490, and" in str(uneven.sections())
 
 
 @pytest.mark.parametrize("names", ["time,prompt,output", "time,rate"])
@@ -67,6 +67,7 @@ def test_further_columns_are_not_read(names: str, tmp_path: Path) -> None:
         ("time,rate\n0,1\n0,2\n", "do not rise"),
         ("time,rate\n-1,1\n0,2\n", "a time of -1 s in a trace; seconds from 0 on, in order"),
         ("time,prompt,output\n-1,64,16\n1.5,32,8\n", "a time of -1 s in a trace"),
+        ("time,prompt,output\n0,64,16\n1.5,-32,8\n", "a prompt or an answer of -32 tokens in a trace"),
         ("time,rate\n0,0\n", "without requests"),
         ("time,rate\n0,1\n9,-2\n", "a rate of -2 requests/s"),
         ("", "no column time"),

@@ -233,6 +233,7 @@ class DeploymentPlan(Answer):
         price = self.asked.prices.get(each.replica.chip)
         basis = "floor" if self.asked.library is None else "estimate"
         hourly = None if price is None else price * each.replica.chips
+        trace = replace(trace, prompt=self.asked.load.prompt)
         return Fleet(trace, f"replica of {each.replica}", each.replica.chips, rate, hourly, basis)
 
     def simulated(self, requests: int = 4000, seed: int = 0) -> Part:

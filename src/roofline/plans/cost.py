@@ -41,7 +41,7 @@ from roofline.frozen import dataclass, replace
 from roofline.plans.question import PlanQuestion, of_all_chips
 from roofline.plans.replicas import Replica, UnloadedReplica
 from roofline.plans.search import Assessment, Deployment, Search
-from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent, format_times
+from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Table, figures, paragraph
 from roofline.signatures import either
 
@@ -219,6 +219,9 @@ class Trace:
             [_figure(path, line, row, names.index(name)) for line, row in rows[1:]] if name in names else []
             for name in COLUMNS
         )
+        wrong = next((each for each in (*prompts, *outputs) if each < 0), None)
+        if wrong is not None:
+            raise InputError(f"a prompt or an answer of {wrong:g} tokens in a trace", hint="tokens from 0 on")
         prompt, output = (max(1, round(sum(each) / len(each))) if each else None for each in (prompts, outputs))
         longer = round(sorted(prompts)[math.ceil(0.95 * len(prompts)) - 1]) if prompts else None
         if rates:
@@ -331,10 +334,9 @@ class Fleet:
             more = f" …; {either('--json', 'to_dict()')} has every step" if len(self.steps) > 8 else ""
             lines.append(f"scale to {', '.join(shown)}{more}")
         if trace.prompt and trace.long_prompt and trace.long_prompt > UNEVEN * trace.prompt:
-            times = format_times(trace.long_prompt / trace.prompt)
             lines.append(
-                f"one prompt in twenty has {trace.long_prompt:,} tokens or more, {times} the mean: times are of "
-                "prompts that are all alike, and TTFT at a percentile is longer"
+                f"one prompt in twenty has {trace.long_prompt:,} tokens or more: times are of prompts that all have "
+                f"{trace.prompt:,}, and TTFT at a percentile is longer"
             )
         return paragraph("the fleet over time", lines)
 
