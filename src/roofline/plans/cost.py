@@ -219,9 +219,9 @@ class Trace:
             [_figure(path, line, row, names.index(name)) for line, row in rows[1:]] if name in names else []
             for name in COLUMNS
         )
-        wrong = next((each for each in (*prompts, *outputs) if each < 0), None)
-        if wrong is not None:
-            raise InputError(f"a prompt or an answer of {wrong:g} tokens in a trace", hint="tokens from 0 on")
+        least = min((*prompts, *outputs), default=0.0)
+        if least < 0:
+            raise InputError(f"a prompt or an answer of {least:g} tokens in a trace", hint="tokens from 0 on")
         prompt, output = (max(1, round(sum(each) / len(each))) if each else None for each in (prompts, outputs))
         longer = round(sorted(prompts)[math.ceil(0.95 * len(prompts)) - 1]) if prompts else None
         if rates:
