@@ -159,7 +159,7 @@ def warm_share(working_set: Array, share: float, cache: float, sharpness: float 
     Of weights and of keys and values the working set is all that moves between two calls: in a step the others' bytes,
     ``beside``, put them out of cache.
     """
-    return 1 / (1 + (working_set / (share * cache)) ** sharpness)
+    return 1 / (1 + np.minimum(working_set / (share * cache), 1e18) ** sharpness)  # no power is infinite
 
 
 def whole(load: Array) -> Array:

@@ -63,6 +63,8 @@ NOTHING: Region = ()
 MOST_BOXES = 64
 #: A score is hidden from here down, by a mask that is added: its exponential is zero.
 HIDDEN = -1e4
+#: Places whose sizes are sums of more products are not told.
+_MOST_PRODUCTS = 1_000
 #: Windows of more taps are not taken apart.
 _MOST_TAPS = 8
 #: Of more places of taps all taps are taken to meet an element.
@@ -745,6 +747,7 @@ def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:
     >>> boxes_of(Stretches(0, ((10, 1),)), (8, 2)), boxes_of(Stretches(3, ((6, 1),)), (4, 4))
     ([((0, 5, 1), (0, 2, 1))], [((0, 1, 1), (3, 4, 1)), ((1, 2, 1), (0, 4, 1)), ((2, 3, 1), (0, 1, 1))])
     >>> boxes_of(Stretches(0, ((symbol("S", exact=True), 1),)), (8, 5))  # the last row may not be full
+    >>> boxes_of(Stretches(0, ((prod(symbol(f"S_{n}") + 1 for n in range(60)), 1),)), (64, 8))  # sums of 2**60 products
     """
     several = sorted((step for step in places.steps if _several(step[0])), key=_far_first)
     if any(is_symbol(n) for step in several for n in step):  # an open size that stands in both shapes
@@ -769,6 +772,8 @@ def _joined_steps(several: Sequence[tuple[Any, Any]], kinds: Any = object) -> tu
 def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> list[Box] | None:
     if not shape:
         return [()]
+    if max(map(_products_in, (start, prod(shape), *(n * stride for n, stride in steps)))) > _MOST_PRODUCTS:
+        return None
     row = expanded(prod(shape[1:]))
     if not row:
         return []
@@ -863,6 +868,22 @@ def expanded(size: Size) -> Size:
     """The size as a sum of products, as equal ones are the same; a number as Python's."""
     found = size.expand() if is_symbol(size) else size
     return int(found) if is_symbol(found) and found.is_Integer else found
+
+
+def _products_in(size: Any) -> int:
+    """How many products a size is the sum of, written out; 1 of a number.
+
+    >>> S, T = symbol("S"), symbol("T")
+    >>> _products_in((S + 1) * (S + T + 1) ** 2), _products_in(S / (T + 1))
+    (18, 2)
+    """
+    if not is_symbol(size):
+        return 1
+    if size.is_Add:
+        return sum(map(_products_in, size.args))
+    if size.is_Mul:
+        return prod(map(_products_in, size.args))
+    return _products_in(size.base) ** min(abs(int(size.exp)), 10) if size.is_Pow and size.exp.is_Integer else 1
 
 
 def elements_of_stretches(places: Sequence[Stretches]) -> Size:
