@@ -63,7 +63,7 @@ NOTHING: Region = ()
 MOST_BOXES = 64
 #: A score is hidden from here down, by a mask that is added: its exponential is zero.
 HIDDEN = -1e4
-#: Places whose sizes are sums of more products are not told.
+#: A size that is the sum of more products is not written out, and places of such sizes are not told.
 _MOST_PRODUCTS = 1_000
 #: Windows of more taps are not taken apart.
 _MOST_TAPS = 8
@@ -865,8 +865,8 @@ def _each_of(size: Size, kind: str) -> list[Size]:
 
 
 def expanded(size: Size) -> Size:
-    """The size as a sum of products, as equal ones are the same; a number as Python's."""
-    found = size.expand() if is_symbol(size) else size
+    """The size as a sum of products, as equal ones are the same, if it has not too many; a number as Python's."""
+    found = size.expand() if is_symbol(size) and _products_in(size) <= _MOST_PRODUCTS else size
     return int(found) if is_symbol(found) and found.is_Integer else found
 
 
