@@ -140,6 +140,7 @@ def test_threads_that_write_one_file_each_write_it_whole(tmp_path: Path) -> None
 
 def test_rows_of_a_table_have_their_lines() -> None:
     assert list(table_rows('a,b\n\n"x\ny",2\n', "t.csv", "")) == [(1, ["a", "b"]), (4, ["x\ny", "2"])]
+    assert list(table_rows("a;b;;\n1;2;;\n3\n", "t.csv", "")) == [(1, ["a", "b"]), (2, ["1", "2"]), (3, ["3"])]
 
 
 @pytest.mark.parametrize(

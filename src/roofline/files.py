@@ -244,9 +244,9 @@ def table_rows(
     """Give the rows of a CSV table that are not empty, each with the number of its last line, without comments.
 
     ``first`` is the number of the text's own first line; ``hint`` says how the table would be right. Tabs, semicolons,
-    bars or spaces may stand between cells, and with semicolons a comma before decimals. A ``name`` stays as it is. More
-    cells than the first row has are an error. Without ``strict`` commas stand between, all cells stay as they are, and
-    a quoted text may end with the file.
+    bars or spaces may stand between cells, and with semicolons a comma before decimals. A ``name`` stays as it is. Cells
+    beyond the last one of the first row are an error, unless they are empty. Without ``strict`` commas stand between,
+    all cells stay as they are, and a quoted text may end with the file.
     """
     import csv
     import io
@@ -265,12 +265,12 @@ def table_rows(
                 if rows > most:
                     raise InputError(f"{name} has over {most:,} rows", hint="keep those that matter")
                 names = {at for at, cell in enumerate(row) if cell.strip().lower() == "name"} if rows == 1 else names
-                columns = columns or len(row)
-                if strict and between != " " and any(map(str.strip, row[columns:])):
-                    wrong = f"{name}:{first - 1 + reader.line_num}: {len(row)} values in {columns} columns"
-                    raise InputError(wrong, hint="quote a cell that holds the sign between cells")
                 if strict:
-                    each = enumerate(map(str.strip, row))
+                    columns = columns or max(at for at, cell in enumerate(row, 1) if cell.strip())
+                    if between != " " and any(map(str.strip, row[columns:])):
+                        wrong = f"{name}:{first - 1 + reader.line_num}: {len(row)} values in {columns} columns"
+                        raise InputError(wrong, hint="quote a cell that holds the sign between cells")
+                    each = enumerate(map(str.strip, row if between == " " else row[:columns]))
                     row = [text if at in names else _plain_cell(text, sign=between) for at, text in each]
                 yield first - 1 + reader.line_num, row
     except csv.Error as wrong:

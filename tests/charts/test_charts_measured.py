@@ -101,7 +101,7 @@ HEADER = "name,flops,bytes,seconds\n"
         ("name,flops,bytes\nx,1,1\n", "runs.csv:1: column seconds is missing; the header is name,flops,bytes,seconds"),
         ("name,flop,bytes,seconds\nx,1,1,1\n", "runs.csv:1: unknown column 'flop'; did you mean 'flops'?"),
         ("name,name,flops,bytes,seconds\nx,x,1,1,1\n", "runs.csv:1: column name stands twice"),
-        ("name,dtype,flops,bytes,seconds,,\nx,bf16,1,1,1,,\n", "runs.csv:1: unknown column ''"),
+        ("name,,flops,bytes,seconds\nx,bf16,1,1,1\n", "runs.csv:1: unknown column ''"),
         (HEADER + "x,1e9,1e6,1e-3\ny,1e9,1e6,0\n", "runs.csv:3: seconds '0' is zero; expected a time above 0"),
         (HEADER + "x,1e9,1e6,-1 ms\n", "runs.csv:2: seconds '-1 ms' is negative"),
         (HEADER + "x,1e9,1e6,nan\n", "runs.csv:2: seconds 'nan' is not finite"),
