@@ -364,8 +364,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "roofline.sweep(), which takes millions of combinations; arrays that go together: roofline.formula(model, …)",
     ),
     (lambda: roofline.layout("llama-3-8b", on="h100:8"), "llama-3-8b is a model, and this is about one tensor; what"),
-    (lambda: roofline.comm("allreduce", bytes=[1e6, 1e8], on="h100:8"), "bytes= takes one amount; a line takes sev"),
-    (lambda: roofline.comm("allreduce", bytes="1kB:1GB:*10", on="h100:8"), "bytes= takes one amount; a line takes sev"),
+    (lambda: roofline.comm("allreduce", bytes=range(5), on="h100:8"), "bytes= takes one amount or a list; several st"),
+    (lambda: roofline.comm("allreduce", bytes="1kB:1GB:*10", on="h100:8"), "bytes= takes one amount or a list; sev"),
     (lambda: roofline.plan("llama-3-8b", on="h100", rate=4, context=8192), "did you mean 'prompt' and 'output'?"),
     (
         lambda: within("bounds.comparison", "compare")(roofline.chip("h100"), roofline.chip("v5p")),

@@ -739,11 +739,14 @@ def models_in(model: Any) -> Any:
     return models_in([each.strip() for each in model.split(",") if each.strip()]) if is_list else model
 
 
-def on_several(ask: Function, subject: str = "model", read: Callable[[Any], Any] = models_in) -> Function:
+def on_several(
+    ask: Function, subject: str = "model", read: Callable[[Any], Any] = models_in, amounts: Sequence[str] = ()
+) -> Function:
     """Let a question name several machines, ``on="h100,h200"`` or a list: the answers stand side by side.
 
     A question of a model may name several models and formats too, and each several byte policies. ``subject`` is the
-    first argument of a question that takes several of it, ``read`` finds several in one text.
+    first argument of a question that takes several of it, ``read`` finds several in one text. A list of ``amounts`` is
+    several too.
 
     >>> from roofline import bound, llm
     >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,h200").fastest
@@ -756,7 +759,7 @@ def on_several(ask: Function, subject: str = "model", read: Callable[[Any], Any]
     ('h100 llama-3-8b', 'h100 qwen3-8b')
     """
     parameters = signature(ask).parameters
-    formats = [name for name in dict.fromkeys((subject, *LISTED)) if name in parameters]
+    formats = [name for name in dict.fromkeys((subject, *LISTED, *amounts)) if name in parameters]
 
     @wraps(ask)
     def asked(*given: Any, **options: Any) -> Any:
@@ -967,7 +970,7 @@ def format_choices(options: Mapping[str, Any], formats: Iterable[str] = LISTED) 
     >>> format_choices({"weights": "bf16", "kv": "bf16, fp8"})
     [{'kv': 'bf16'}, {'kv': 'fp8'}]
     """
-    given, whole = {name: options.get(name) for name in formats}, (*SUBJECTS, CHECKPOINT)
+    given, whole = {name: options.get(name) for name in formats}, (*SUBJECTS, CHECKPOINT, *WORKS)
     lists = {
         name: [*map(str.strip, value.split(","))] if isinstance(value, str) and name not in whole else value
         for name, value in given.items()

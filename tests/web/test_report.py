@@ -561,30 +561,22 @@ def test_a_page_of_several_rows_has_no_one_expected_time(batches: list[int]) -> 
 
 def test_what_is_copied_as_python_asks_the_same(tab: Tab, tmp_path: Path) -> None:
     line = "bf16[批, D_X] * bf16[D_X, F] -> bf16[批, F]"
-    words = [
-        "solve",
-        line,
-        "--for",
-        "批",
-        "--no-wrap",
-        "--on=v5e",
-        "--mesh",
-        "X=4",
-        "--set",
-        "hbm=4e11,bf16=1e14",
-        "D=64",
-        "F=64",
-    ]
-    assert main([*words, "-o", str(tmp_path / "asked.html")]) == 0
-    page = (tmp_path / "asked.html").read_text(encoding="utf-8")
-    opened(tab, page, tmp_path)
-    taken = "{value: {writeText: (text) => window.copied = text}}"
-    tab.page.evaluate(f"Object.defineProperty(navigator, 'clipboard', {taken})")
-    tab.page.get_by_text("copy as Python").click()
-    space: dict[str, Any] = {}
-    exec(tab.page.evaluate("window.copied"), space)
-    data, shown = space["answer"].to_dict(), embedded(page)["answer"]
-    assert all(data[name] == shown[name] for name in ("set", "value", "assumptions"))
+    of_sizes = ["D=64", "F=64", "--for", "批", "--no-wrap", "--on=v5e", "--mesh", "X=4", "--set", "hbm=4e11,bf16=1e14"]
+    for words, compared in (
+        (["solve", line, *of_sizes], ("set", "value", "assumptions")),
+        (["comm", "allreduce", "--bytes", "28GB, 14GB", "--on", "h100:8"], ("names", "best")),
+        (["solve", "--for", "intensity", "--on", "v5e", "--bandwidth", "4e11"], ("ridges", "bandwidths")),
+    ):
+        assert main([*words, "-o", str(tmp_path / "asked.html")]) == 0
+        page = (tmp_path / "asked.html").read_text(encoding="utf-8")
+        opened(tab, page, tmp_path)
+        taken = "{value: {writeText: (text) => window.copied = text}}"
+        tab.page.evaluate(f"Object.defineProperty(navigator, 'clipboard', {taken})")
+        tab.page.get_by_text("copy as Python").click()
+        space: dict[str, Any] = {}
+        exec(tab.page.evaluate("window.copied"), space)
+        data, shown = space["answer"].to_dict(), embedded(page)["answer"]
+        assert all(data[name] == shown[name] for name in compared)
 
 
 def test_a_solution_moves_and_stands_at_what_was_found() -> None:

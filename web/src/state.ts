@@ -168,7 +168,7 @@ export const commandLine = (words: string[]): string => ["roofline", ...words.ma
 /** Options whose keyword in Python has another name; and those that say how an answer is shown, which has no keyword. */
 const KEYWORDS: Record<string, string> = { for: "for_", chips: "files", bandwidth: "bandwidths", from: "start", level: "levels", name: "names", ceiling: "dtypes", points: "measured" };
 const FLAGS: Record<string, string> = { "valid-only": "count_padding=False", warm: 'over="warm"', cold: "", sources: "", parts: "", modules: "", explain: "" };
-const SHOWN = ["view", "why", "kind"];
+const SHOWN = ["view", "why", "kind", "chart", "split"];
 const NUMBER = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i;
 
 /** A value in Python: numbers with commas between are a list, sizes of axes and figures that are set a dictionary. */
@@ -177,6 +177,9 @@ function literal(text: string): string {
   if (each.every((one) => NUMBER.test(one))) return each.length > 1 ? `[${each.join(", ")}]` : text;
   return JSON.stringify(text);
 }
+
+/** Bytes, of which several are a list; commas between three digits each stand in one number. */
+const amounts = (text: string): string => text.includes(",") && !/\d,\d{3}\D*$/.test(text) ? `[${text.split(",").map((one) => JSON.stringify(one.trim())).join(", ")}]` : literal(text);
 
 const axes = (text: string): string =>
   `{${text.split(/,(?=[^,=]+=)/).map((one) => { const [axis, size] = one.split("="); return `${JSON.stringify(axis)}: ${literal(size)}`; }).join(", ")}}`;
@@ -193,12 +196,19 @@ export function python(words: string[]): string {
       const option = word.slice(2), key = name === "scaling" && option === "for" ? "unknown" : KEYWORDS[option] ?? option.replace(/-/g, "_");
       if (option in FLAGS) { if (FLAGS[option]) add(FLAGS[option].split("=")[0], FLAGS[option].split("=")[1]); }
       else if (next === undefined || next.startsWith("--")) add(key.replace(/^no_/, ""), option.startsWith("no-") ? "False" : "True");
-      else { i++; if (!SHOWN.includes(option)) add(key, /^(mesh|torus_axes)$/.test(key) && next.includes("=") ? axes(next) : literal(next)); }
+      else if (option === "vary" && next.includes("=")) { i++; const [size, range] = next.split("="); add(key, literal(size)); add(size, literal(range)); }
+      else { i++; if (!SHOWN.includes(option) || name === "plot") add(key, /^(mesh|torus_axes)$/.test(key) && next.includes("=") ? axes(next) : key.startsWith("bytes") ? amounts(next) : literal(next)); }
     } else if (/^[\p{L}_][\p{L}\p{N}_]*=[^\[]*$/u.test(word)) add(word.slice(0, at), literal(word.slice(at + 1)));
-    else if (name === "comm" && positional.length) add("bytes", literal(word));
+    else if (name === "comm" && positional.length) add("bytes", amounts(word));
     else positional.push(JSON.stringify(word));
   }
-  const given = [...keywords].map(([key, values]) => `${key}=${new Set(values).size > 1 ? `[${values.join(", ")}]` : values[0]}`);
+  const [sought] = keywords.get("for_") ?? [], operand = /^"dtype:?(\d*)"$/.exec(sought ?? ""), zones = sought === '"intensity"' && !positional.length;
+  if (operand || zones) keywords.delete("for_");
+  const given = [...keywords].map(([key, values]) => `${key}=${new Set(values).size > 1 || key === "bandwidths" && values[0][0] !== "[" ? `[${values.join(", ")}]` : values[0]}`);
   if (sets.length) given.push(`set={${sets.join(", ")}}`);
-  return `import roofline\n\nanswer = roofline.${name}(${[...positional, ...given].join(", ")})`;
+  const call = (does: string, ...words: string[]) => `roofline.${does}(${[...words, ...given].join(", ")})`;
+  const asked = operand ? call("solve_dtypes", ...positional, operand[1] || "0")
+    : name === "scaling" && positional.length > 1 ? `[${call(name, "name")} for name in (${positional.join(", ")})]`
+    : call(zones ? "zones" : name, ...positional);
+  return `import roofline\n\nanswer = ${asked}`;
 }

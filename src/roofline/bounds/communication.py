@@ -750,18 +750,19 @@ def _line(
 
 
 def _refuse_several(option: str, amount: Any) -> None:
-    """Refuse a list, an array or a range such as ``1kB:1GB:*10`` where one amount is taken."""
+    """Refuse an array or a range such as ``1kB:1GB:*10`` where one amount is taken."""
     is_several = isinstance(amount, str) and re.search(r":|[A-Za-z]\s*,", amount)
     if is_several or isinstance(amount, list | tuple | range) or is_array(amount):
-        line = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
-        hint = either(f"several stand side by side: {spelled(option, '1MB,1GB')}", line)
-        raise InputError(f"{spelled(option)} takes {either('no range', 'one amount')}", hint=hint)
+        hint = f"several stand side by side: {either(spelled(option, '1MB,1GB'), spelled(option, ['1MB', '1GB']))}"
+        raise InputError(f"{spelled(option)} takes {either('no range', 'one amount or a list')}", hint=hint)
 
 
 @overload
 def comm(expression: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
 @overload
 def comm(expression: list[str] | tuple[str, ...], *, on: Any, **arguments: Any) -> SideBySide: ...
+@overload
+def comm(expression: str, *, bytes: list[Any] | tuple[Any, ...], on: Any = None, **arguments: Any) -> SideBySide: ...
 @overload
 def comm(
     expression: str,
@@ -773,7 +774,7 @@ def comm(
     **arguments: Any,
 ) -> Communication: ...
 @measurable  # type: ignore[misc]  # several collectives come one by one
-@partial(on_several, subject="expression", read=collectives_in)
+@partial(on_several, subject="expression", read=collectives_in, amounts=("bytes", "bytes_per_chip", "dtype"))
 @estimable
 @takes(question, but=("flops", "intensity"))
 def comm(
@@ -791,7 +792,7 @@ def comm(
     AllReduce. With ``bytes`` it is a collective's name, over all chips of the target and in ``dtype``; the array has so
     many bytes, all shards together; ``"allreduce 500MB"`` says both. ``bytes_per_chip`` are those that each chip holds
     before: the array itself for an AllReduce or a ReduceScatter, its part of it for an AllGather or an AllToAll.
-    Several collectives, ``"allreduce,allgather"`` or a list, stand side by side.
+    Several collectives, ``"allreduce,allgather"`` or a list, stand side by side, and so do a list of bytes.
     The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``, ``density``, sizes.
 
     ``"dispatch"`` and ``"combine"`` are the exchange of tokens with their experts: ``T`` tokens on each chip, ``D``

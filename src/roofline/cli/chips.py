@@ -186,7 +186,7 @@ def comm_command(words: tuple[str, ...], explain: bool, as_json: bool, **options
     given: dict[str, Any] = {name: amount for name, amount in amounts.items() if amount is not None}
     given |= dtype if given or not_default("dtype") else {}
     wanted = expectation_wanted(options)
-    lists = ["expression", *(name for name, text in given.items() if is_list(text))]
+    given |= {name: [*map(str.strip, text.split(","))] for name, text in given.items() if is_list(text)}
     given["expression"] = collectives_in(expression)
 
     def ask(asked: dict[str, Any]) -> Any:
@@ -194,7 +194,9 @@ def comm_command(words: tuple[str, ...], explain: bool, as_json: bool, **options
         chosen = {**target_arguments(asked), **convention_arguments(asked)}
         return comm(sizes=sizes, **one, **chosen, **wanted)
 
-    show_answer(on_each({**options, **given}, ask, *lists, measured=wanted.get("measured")), as_json, explain)
+    show_answer(
+        on_each({**options, **given}, ask, "expression", *given, measured=wanted.get("measured")), as_json, explain
+    )
 
 
 @command_named("scaling")
