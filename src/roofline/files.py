@@ -244,9 +244,9 @@ def table_rows(
     """Give the rows of a CSV table that are not empty, each with the number of its last line, without comments.
 
     ``first`` is the number of the text's own first line; ``hint`` says how the table would be right. Tabs, semicolons,
-    bars or spaces may stand between cells, and with semicolons a comma before decimals. A ``name`` stays as it is. Cells
-    beyond the last one of the first row are an error, unless they are empty. Without ``strict`` commas stand between,
-    all cells stay as they are, and a quoted text may end with the file.
+    bars or spaces may stand between cells, and with semicolons a comma before decimals. A ``name`` stays as it is.
+    Cells beyond the last one of the first row are an error, unless they are empty. Without ``strict`` commas stand
+    between, all cells stay as they are, and a quoted text may end with the file.
     """
     import csv
     import io

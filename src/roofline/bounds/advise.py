@@ -31,6 +31,7 @@ from roofline import dtypes
 from roofline.answers import TIMES, Comparable, Fact, on_several
 from roofline.bounds.advice_engine import (
     LEAST_GAIN,
+    OTHER_CHIPS,
     BeforeAndAfter,
     Operand,
     Proposal,
@@ -217,15 +218,15 @@ def advice_table(advice: Sequence[Advice]) -> Table:
 @overload
 def advise(answer: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
 @overload
-def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList: ...
+def advise(answer: Bound | str, *, chips: Sequence[str] = OTHER_CHIPS, **arguments: Any) -> AdviceList: ...
 @on_several
 @takes(question)
-def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList | SideBySide:
+def advise(answer: Bound | str, *, chips: Sequence[str] = OTHER_CHIPS, **arguments: Any) -> AdviceList | SideBySide:
     """Try every change that fits what binds; return those that help, the largest gain first, other chips last.
 
     ``answer`` is a bound of plain numbers, or an expression with the arguments of :func:`roofline.bound`. ``chips``
-    names other machines to compare with (:data:`OTHER_CHIPS` is a usual choice). Of an answer whose FLOPs or bytes
-    could not be timed, or of a bare intensity, nothing is advised. Several machines stand side by side:
+    names other machines to compare with, ``()`` none. Of an answer whose FLOPs or bytes could not be timed, or of a
+    bare intensity, nothing is advised. Several machines stand side by side:
 
     >>> found = advise("bf16[B, D] * bf16[D, F]", on="h100,a100", B=64, D=8192, F=8192)
     >>> [round(gain.value, 2) for gain in found.facts["with int4 weights"]]

@@ -93,7 +93,7 @@ def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **option
     else:
         from roofline.bounds.advise import advice_table, advise
 
-        advice = advise(answer)[:4] if isinstance(answer.bound_by, str) else ()
+        advice = advise(answer, chips=())[:4] if isinstance(answer.bound_by, str) else ()
         changed = Sentences(against_catalog(answer, options, ask), "strong")
         beside = [changed, *[BLANK] * bool(advice)] if changed.lines else []
         show(answer.sections([*beside, *([advice_table(advice)] if advice else ())]), of=answer)
@@ -109,7 +109,6 @@ def advise_command(words: tuple[str, ...], others: tuple[str, ...], as_json: boo
     roofline advise "h = bf16[B, D] * bf16[D, F]; gelu(h)" --on h100 B=128 D=4096 F=16384
     roofline advise "bf16[B, D] * bf16[D, F]" --on h100,a100 B=64 D=8192 F=8192
     """
-    from roofline.bounds.advice_engine import OTHER_CHIPS
     from roofline.bounds.advise import advise
     from roofline.bounds.api import bound
     from roofline.bounds.question import NOT_REPEATED, refuse_idle
@@ -121,7 +120,7 @@ def advise_command(words: tuple[str, ...], others: tuple[str, ...], as_json: boo
         answer = bound(line, sizes=sizes, **question_arguments(asked, sizes))
         if answer.question is not None:
             refuse_idle(answer.question, uses=NOT_REPEATED)
-        return advise(answer, chips=others or OTHER_CHIPS)
+        return advise(answer, **({"chips": others} if others else {}))
 
     show_answer(on_each(options, ask), as_json)
 

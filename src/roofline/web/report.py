@@ -611,7 +611,7 @@ def _sections(answer: Any) -> Iterable[Section]:
         return [*answer.sections(), _configurations(answer)]
     if not isinstance(answer, Bound) or not isinstance(answer.bound_by, str) or answer.question is None:
         return answer.sections()  # type: ignore[no-any-return]
-    found = advise(answer)[:MOST_ADVICE]
+    found = advise(answer, chips=())[:MOST_ADVICE]
     return answer.sections([advice_table(found)] if found else ())
 
 
