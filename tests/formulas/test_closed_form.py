@@ -373,6 +373,12 @@ def test_a_formula_is_a_function_of_its_sizes():
     assert single.to_dict() == several.to_dict()
     with pytest.raises(SizeError, match="size 'W_hbm' has the name of a rate of the formula; give it another"):
         formula("bf16[B, W_hbm] * bf16[W_hbm, F]", on="h100")
+    named = formula("bf16[numpy, self] * bf16[self, t_0]", on="h100")(numpy=512, self=[8192, 4096], t_0=8192)
+    assert named["lower"][0] == found(M=512, K=8192, N=8192)["lower"]
+    with pytest.raises(SizeError, match="size 'lower' has the name of a column of the answer; give it another"):
+        formula("bf16[B, lower] * bf16[lower, F]", on="h100")(B=1, lower=2, F=[3, 4])
+    with pytest.raises(SizeError, match="sizes 'in' and 'in_' have one name in python; give one another"):
+        formula("bf16[in, in_] * bf16[in_, F]", on="h100").printed("python")
     with pytest.raises(SizeError, match="size M has no value; give it, as in M=1024"):
         formula("bf16[M, K] * bf16[K, N]", on="h100")(K=1, N=1)
     with pytest.raises(AttributeError, match=r"a Formula has no python: .*formula.printed\('python'\)"):

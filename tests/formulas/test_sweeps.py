@@ -120,7 +120,7 @@ def test_a_name_for_a_kept_part_keeps_it() -> None:
     rows.put(two * 2, "outs[1]")
     outs, space = [np.zeros(3), np.zeros(3)], np.zeros((9, 3))
     names = {f"t_{index}": space[index] for index in range(len(rows.buffers))}
-    exec("\n".join(rows.lines), {"numpy": np, "outs": outs, "B": np.array([1.0, 2.0, 3.0]), **names})
+    exec("\n".join(rows.lines), {"numpy": np, "outs": outs, "B_": np.array([1.0, 2.0, 3.0]), **names})
     assert [out.tolist() for out in outs] == [[6, 18, 36], [2, 8, 18]]
 
 

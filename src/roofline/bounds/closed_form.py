@@ -209,7 +209,7 @@ class Formula(Answer):
     tried: Mapping[str, Sequence[int]] = Frozen()
     slowest: tuple[tuple[Any, Mapping[str, tuple[TermPart, ...]]], ...] = ()
 
-    def __call__(self, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
+    def __call__(self, /, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
         """Its columns at sizes: numbers, or arrays that broadcast. A size left out is that of the point.
 
         A column is worked out when it is looked up, so that ``f(B=sizes)["lower"]`` is what to time; ``columns`` names

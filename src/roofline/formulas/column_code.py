@@ -11,9 +11,9 @@ last one into the column: two thirds of the time of the same formula written by 
 >>> code = BlockCode({B: ALIKE, D: ALIKE})
 >>> code.put(2 * B * D + B, "outs[0]")
 >>> print(*code.lines, sep="\\n")
-numpy.multiply(B, 2, out=t_0)
-numpy.multiply(t_0, D, out=t_0)
-numpy.add(B, t_0, out=outs[0])
+numpy.multiply(B_, 2, out=t_0)
+numpy.multiply(t_0, D_, out=t_0)
+numpy.add(B_, t_0, out=outs[0])
 
 Over a grid, where each size varies along an axis of its own, what depends on few axes has a small buffer: one number
 for each B, and one for each D.
@@ -21,8 +21,8 @@ for each B, and one for each D.
 >>> code = BlockCode({B: frozenset("B"), D: frozenset("D")})
 >>> code.put(D * (B + 1) * 2, "outs[0]")
 >>> print(*code.lines, *map(sorted, code.buffers), sep="\\n")
-numpy.multiply(D, 2, out=t_0)
-numpy.add(B, 1, out=t_1)
+numpy.multiply(D_, 2, out=t_0)
+numpy.add(B_, 1, out=t_1)
 numpy.multiply(t_0, t_1, out=outs[0])
 ['D']
 ['B']

@@ -101,7 +101,7 @@ class Compiled:
         """The resources that may bind, in each of several ways."""
         return tuple(dict.fromkeys(name for way in (self.ways or (self,)) for name in way.times))
 
-    def __call__(self, columns: Sequence[str] | None = None, *, cores: int = 1, **values: Any) -> Evaluated:
+    def __call__(self, /, columns: Sequence[str] | None = None, *, cores: int = 1, **values: Any) -> Evaluated:
         """Evaluate it; a column is worked out when it is looked up, those in ``columns`` at once."""
         return self.evaluate(values, columns, cores)
 
@@ -112,6 +112,8 @@ class Compiled:
         known = (*self.sizes, *self.rates)
         for name in values:
             check_one_of(f"{self.name} has no size {name!r}", name, known, "sizes and rates", error=SizeError)
+        if both := next((name for name in self.sizes if name in self.columns), ""):
+            raise SizeError(f"size {both!r} has the name of a column of the answer", hint="give it another")
         missing = [name for name in self.sizes if name not in values]
         if missing:
             raise SizeError(f"size {missing[0]} has no value", hint=f"give it, as in {missing[0]}=1024")

@@ -9,7 +9,7 @@ Floats keep all their digits; an integer beyond 2^53 is a float wherever the lan
 >>> [text(sympy.ceiling((3 * x + 1) / 49), language) for language in ("python", "javascript")]
 ['math.ceil((3*x + 1)/49)', 'Math.ceil((3*x + 1)/49)']
 >>> text(2**70 * x / W, "numpy"), text(sympy.Max(x / 3, 7), "numpy")
-('1.1805916207174113e+21*x/W_hbm', 'numpy.maximum(7, x/3)')
+('1.1805916207174113e+21*x_/W_hbm', 'numpy.maximum(7, x_/3)')
 >>> text(sympy.Float(0.97) ** x, "javascript"), text(x / W, "latex")
 ('Math.pow(0.97, x)', '\\\\frac{x}{W_{\\\\mathrm{hbm}}}')
 """
@@ -254,6 +254,9 @@ def _numpy() -> Any:
     class NumPy(_exact(), NumPyPrinter):  # type: ignore[misc]
         of_math, widest = "numpy.", False
 
+        def _print_Symbol(self, form: Any) -> str:  # no size has the name of numpy or of a buffer
+            return f"{form.name}_" if form.is_integer else str(super()._print_Symbol(form))
+
         def _pairwise(self, name: str, parts: Sequence[Any]) -> str:
             *rest, last = map(self._print, parts)
             return str(reduce(lambda inside, each: f"numpy.{name}({each}, {inside})", reversed(rest), last))
@@ -362,17 +365,22 @@ class Combined(NamedTuple):
         return " + ".join(named) if self.how == "sum" or not named[1:] else f"{largest}({', '.join(named)})"
 
 
-def check_names(names: Iterable[Any]) -> None:
+def check_names(names: Iterable[Any], language: str = "") -> None:
     """Refuse names of sizes and rates that are no names in a program: source is made of them, and it is run.
+
+    In a ``language`` a word of its own has ``_`` behind it, and no other size has that name.
 
     >>> check_names(["B", "W_hbm"])
     >>> check_names(["B=f()"])
     Traceback (most recent call last):
     roofline.errors.SizeError: size 'B=f()' is no name in a program; letters, digits and _, as in batch
     """
-    for name in map(str, names):
+    every = [*map(str, names)]
+    for name in every:
         if not name.isidentifier():
             raise SizeError(f"size {name!r} is no name in a program", hint="letters, digits and _, as in batch")
+        if language and f"{name}_" in every and name in printer(language).reserved_words:
+            raise SizeError(f"sizes {name!r} and '{name}_' have one name in {language}", hint="give one another")
 
 
 class Way(NamedTuple):
@@ -402,7 +410,7 @@ class Way(NamedTuple):
 def names_of_columns(language: str, sizes: Sequence[Any], ways: Sequence[Way]) -> dict[str, str]:
     """A name of a variable for each column of some ways, none that a size, a rate or a part has."""
     others = [*sizes, *(each for way in ways for each in (*way.rates, *way.definitions))]
-    check_names(others)
+    check_names(others, language)
     columns = dict.fromkeys(key for way in ways for key in way.forms)
     return identifiers(columns, {printer(language).doprint(each) for each in others})
 
@@ -500,7 +508,7 @@ def number_source(
     """
     symbols = {str(each): each for each in form.free_symbols | getattr(holds, "free_symbols", set())}
     names = sorted(symbols)
-    check_names([name, *names])
+    check_names([name, *names], language)
     name, given = text(sympy.Symbol(name), language), {each: known[each] for each in names if each in known}
     sizes = [parameter(symbols[each], language) for each in names if each not in known]
     value = text(form if holds is True else sympy.Piecewise((form, holds), (sympy.nan, True)), language)
