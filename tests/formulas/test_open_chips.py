@@ -128,7 +128,7 @@ def test_expressions_of_a_step_over_stages_on_n_chips_are_those_at_the_number_sh
 )
 def test_a_line_on_n_chips(on, line):
     found = roofline.formula(line, on=on.format("n"))
-    for n in (2, 4, 8, 16, 512):
+    for n in (2, 4, 8, 16, 272, 512, 552):
         sizes = {"N": 1000 * n, **({"D": 64 * n} if "D_X" in line else {})}
         if not any(way.is_case_of({"n": n}) for way in found.ways):
             assert math.isnan(found(n=n, **sizes)["lower"])
@@ -211,7 +211,10 @@ def test_what_n_may_be_is_said_and_kept():
     assert np.isnan(columns["lower"]).tolist() == [False, True, False]
     assert columns.invalid == {"none of n = 1; n = 2 to 8; n = 16, 24 …": 1}
     assert found.values()["lower"] == pytest.approx(float(columns["lower"][2]))
-    none = roofline.formula("llama-3-8b", "train", on="h100:n", n=12)
+    given = roofline.formula("llama-3-8b", "train", on="h100:n", n=12, batch_tokens=12 * 4096)
+    assert given.ways[-1].case.reason == "n = 12"
+    assert given.values()["lower"] == pytest.approx(train("llama-3-8b", on="h100:12", batch_tokens=12 * 4096).lower)
+    none = roofline.formula("AllReduce_X(bf16[N])", on="v5e:n", n=3, N=8)
     assert not none.is_numeric
     assert math.isnan(none.values()["lower"])
     space = {}

@@ -223,8 +223,12 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
         here = left if is_one(outer) else ceil_div(left, outer)
         if is_symbol(left) and is_one(room):
             outer, here = left, 1
-        elif is_symbol(left) and len(links) > tier + 1 and room is not None and (multiple_of(left) / room).is_Integer:
-            outer, here = left / room, room  # whole units: 8·n chips where one has room for 8
+        elif is_symbol(left) and len(links) > tier + 1 and room is not None:
+            if (multiple_of(left) / room).is_Integer:
+                outer, here = left / room, room  # whole units: 8·n chips where one has room for 8
+            elif len(units := _units(left, room)) == 1:
+                (outer,) = units
+                here = left / outer
         if not is_one(here):
             facts: dict[str, Any] = {"below": below, "nested": link.topology == "fat-tree"}
             facts["topology"] = "mesh" if link.topology == "mesh" and link.links is not None else "switch"
@@ -234,6 +238,11 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
         whole = whole * (here if room is None or is_symbol(left) else room)  # chips of a unit that is full
         left = outer
     return (replace(segments[0], place=name),) if len(segments) == 1 else tuple(segments)
+
+
+def _units(members: Size, room: Size) -> set[int]:
+    """The units that have room for an open number of members, at each number of chips that there can be."""
+    return {-(-int(members.subs(count, n)) // room) for count in chip_counts(members) for n in count.values}
 
 
 def _said(name: str, size: Size, segments: Sequence[AxisSegment]) -> str:

@@ -382,16 +382,24 @@ def _possible(machine: Machine, shape: Sequence[str], name: str, numbers: Iterab
 
 
 def _of_tiers(machine: Machine, name: str, inside: int) -> Iterator[OpenCount]:
-    """One unit of chips that stand together, then each tier of switches: units that the tier below it does not hold."""
+    """One unit of chips that stand together, then each tier of switches: units that the tier below it does not hold.
+
+    Where a tier joins units of units, all have as many of them: 34 nodes are 17 under each of two leaf switches.
+    """
     yield _numbered(machine, (str(inside),), name, inside)
-    below = 1
+    inner, below = 1, 1
     for domain in map(domain_of, links_inside_out(machine)):
-        unit = max(inside, below)
-        if domain is None or domain >= 2 * unit:
+        unit, part = max(inside, below), max(inside, inner)
+        if inner > 1 and part < unit and domain is not None:
+            for units in range(2, domain // unit + 1):
+                step, fewer = units * part, (units - 1) * unit
+                alike = range(fewer - fewer % step + step, units * unit + 1, step)
+                yield _ranged(machine, (name,), name, alike, False)
+        elif domain is None or domain >= 2 * unit:
             yield _ranged(machine, (name,), name, range(2 * unit, (domain or 2 * unit) + 1, unit), domain is None)
         if domain is None:
             return
-        below = domain
+        inner, below = below, domain
 
 
 def _of_parts(machine: Machine, name: str, inside: int, outside: int) -> Iterator[OpenCount]:

@@ -145,6 +145,8 @@ def _over_chips(
     else:
         usual = USUAL_CHIPS[::-1]
         ranges = numbered_counts(on, [1 << power for power in range(MOST_SPLIT)], **of_target)
+    if chips is not None and not any(chips in each for each in ranges):
+        ranges = (*ranges, *numbered_counts(on, [chips], **of_target))
     for each in ranges:
         own = {name: each.least if name in named else value for name, value in rest.items()}
         try:

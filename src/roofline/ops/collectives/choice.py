@@ -369,9 +369,17 @@ class _Line(NamedTuple):
     hop_time: float
     hops: Size
 
-    def rank(self, nbytes: float) -> tuple[float, float, Size]:
-        """What the fastest has least of: its time, its times together, its hops."""
-        return max(self.busiest * nbytes, self.hop_time), self.together * nbytes + self.hop_time, self.hops
+
+def _fastest_line(lines: Sequence[_Line], nbytes: float) -> _Line:
+    """The one of the least time, of those that are as fast the one of the least times together, then of hops."""
+    by_time = [(max(line.busiest * nbytes, line.hop_time), line) for line in lines]
+    together = [(line.together * nbytes + line.hop_time, line) for line in _least(by_time)]
+    return min(_least(together), key=lambda line: line.hops)
+
+
+def _least(lines: Sequence[tuple[float, _Line]]) -> list[_Line]:
+    most = min(time for time, _ in lines) * (1 + TIE)
+    return [line for time, line in lines if time <= most]
 
 
 @lru_cache(maxsize=1024)
@@ -384,7 +392,7 @@ def _regimes(asked: _Asked, machine: Machine) -> tuple[Regime, ...]:
     names = asked.feasible
     lines = [_line(asked, name, machine) for name in names]
     if not _hops_known(asked.cost(1, names[0]).work, machine):
-        return (Regime(0.0, min(lines, key=lambda line: line.rank(_LARGE)).algorithm),)
+        return (Regime(0.0, _fastest_line(lines, _LARGE).algorithm),)
     marks = {0.0}
     for line in lines:
         for other in lines:
@@ -398,7 +406,7 @@ def _regimes(asked: _Asked, machine: Machine) -> tuple[Regime, ...]:
         middle = (start + end) / 2
         if end - start <= 1e-9 * end:
             continue
-        name = min(lines, key=lambda line: line.rank(middle)).algorithm
+        name = _fastest_line(lines, middle).algorithm
         if not found or found[-1].algorithm != name:
             found.append(Regime(start, name))
     return tuple(found)
