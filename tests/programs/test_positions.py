@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from roofline.programs import trace
 from roofline.programs.positions import Elements, converted, of_values, place, worked_out
+from roofline.programs.regions import edge
 from roofline.sizes import is_symbol, symbol
 from tests.strategies import some
 
@@ -55,6 +56,11 @@ def test_pairs_of_a_random_mask_by_counting(seed):
         seen = _mask(random.Random(seed), lambda name, *given: getattr(np, name)(*given), *own, depth)
         seen = np.broadcast_to(seen, (s, t))
         assert (_at(pairs, s, t), _at(keys, s, t) >= seen.any(0).sum()) == (seen.sum(), True), (s, t)
+        if type(shift) is int and s > 2 and t > 2:  # of every second row and third column no more than it sees
+            held = found.visible().elements_in((edge(1, s // 2, 2), edge(0, -(-t // 3), 3)))
+            told = {at for part in found.visible().columns(edge(1, s // 2, 2), t) for at in range(*map(int, part))}
+            assert held <= seen[1::2, ::3].sum()
+            assert told <= {*np.flatnonzero(seen[1::2].any(0)).tolist()}
 
 
 def test_most_masks_are_read():
@@ -75,7 +81,9 @@ def test_a_band_of_values_is_read(low, high):
     band = (apart >= low) & (apart <= high)
     found = of_values(np.where(band, 0.0, -np.inf)[None])
     assert found.visible(is_added=True).pairs(6, 8) == band.sum()
-    assert of_values(np.array([[1, 0, 1], [0, 1, 0]])) is None
+    apart = np.array([[1, 0, 1], [0, 2, 0]])
+    assert [of_values(apart == n).visible().pairs(2, 3) for n in range(3)] == [3, 2, 1]
+    assert of_values(np.arange(9).reshape(3, 3)) is None
 
 
 def _positions(S, T):

@@ -395,6 +395,11 @@ def shifted(x):
     return made
 
 
+def _of_window(x):
+    behind = torch.arange(x.shape[0])[:, None] - torch.arange(x.shape[0])
+    return (x @ x.T).masked_fill((behind < 0) | (behind > 3), float("-inf")).softmax(-1) @ x
+
+
 DECODER = ["fp32[B, 2, P, 8]", "fp32[B, 2, P, 8]"]
 SMALL = [
     (Decoder(own=False), ["fp32[B, S, 32]", *DECODER], {"B": 3, "S": 4, "P": 9}),
@@ -408,6 +413,7 @@ SMALL = [
     (lambda x: x.unfold(1, 4, 2).sum(-1), ["fp32[B, S, 16]"], {"B": 3, "S": 9}),
     (lambda x: x[:, 1:].exp() - x[:, :-1], ["fp32[B, S]"], {"B": 3, "S": 5}),
     (lambda x: (x[:, 1:] - x[:, :-1]).mean() + (x[1:] - x[:-1]).mean(), ["fp32[B, S]"], {"B": 3, "S": 5}),
+    (lambda x: _of_window(_of_window(_of_window(x)))[-4:], ["fp32[S, 8]"], {"S": 9}),
     (lambda table, at: F.embedding(torch.arange(at.shape[1])[None].expand_as(at), table),
      ["fp32[999, 8]", "int64[B, S]"], {"B": 3, "S": 5}),
     (lambda x: x.tril().sum() + x[0].sum(), ["fp32[B, S]"], {"B": 9, "S": 5}),
@@ -440,6 +446,10 @@ def _hidden(x):
         (lambda x: x.exp().masked_fill_(_hidden(x), 0.0)[..., :2, :], "fp32[B, {S}, {S}]"),
         (lambda x: x.masked_fill_(_hidden(x), 0.0), "fp32[B, {S}, {S}]"),
         (lambda x: (x @ x.mT).masked_fill(_hidden(x), 0.0)[:, :1], "fp32[B, {S}, {S}]"),
+        (lambda x: x.masked_fill(_hidden(x), 0.0)[:, 1::3], "fp32[B, {S}, {S}]"),
+        (lambda x: torch.triu(x)[1::3, ::2], "fp32[{S}, {S}]"),
+        (lambda x: x.masked_fill(_hidden(x).roll(1, 0), 0.0), "fp32[{S}, {S}]"),
+        (lambda x: (torch.tril(x @ x.T) @ x)[:2], "fp32[{S}, 8]"),
     ],
 )
 def test_what_a_mask_of_positions_leaves_unread_is_no_part_of_an_open_floor(program, spec):

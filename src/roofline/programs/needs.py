@@ -21,7 +21,7 @@ from roofline.programs import regions
 from roofline.programs.positions import EVERYWHERE, Elements, Visible, worked_out
 from roofline.programs.regions import NOTHING, WHOLE, Box, Region
 from roofline.programs.tensor_parts import Edges
-from roofline.sizes import Size, is_one, is_symbol, maximum, minimum, product
+from roofline.sizes import Size, is_one, is_symbol, minimum, product
 
 #: A triangle has so many stairs.
 _STAIRS = 32
@@ -297,11 +297,11 @@ def of_scores(asked: Asked, shown: Elements | None) -> Iterator[Region]:
     """A softmax of scores of which some are ``shown``: those of rows that have more than one."""
     shape = asked.ins[0]
     visible = Visible(shape, EVERYWHERE) if shown is None else shown.shown(1)
-    low, high, _ = visible.rows_of_several()
+    of_several = visible.rows_of_several()
 
     def several(box: Box) -> list[Box]:
-        first, last, step = box[-2]
-        return [(*box[:-2], (maximum(first, low), minimum(last, high), 1), box[-1])] if step == 1 else [box]
+        edges = [regions.between(box[-2], low, high) if step == 1 else box[-2] for low, high, step in of_several]
+        return [(*box[:-2], each, box[-1]) for each in edges]
 
     rows = regions.each(regions.box_in(asked.region, shape), several)
     yield regions.let_through(regions.along(rows, shape, (len(shape) - 1,)), shape, visible)
@@ -399,7 +399,7 @@ def lettered(
                 met, at = part(box, words[1 - place], other.shape), words[place].index(summed[0])
                 row, column = (-2, -1) if words[1 - place][-1] == summed[0] else (-1, -2)
                 seen = other.shown(1).columns(met[row], own[at][1], row, column)
-                return [(*own[:at], seen, *own[at + 1 :])]
+                return [(*own[:at], each, *own[at + 1 :]) for each in seen]
             axis, shown = words[1 - place].index(summed[0]), part(box, words[1 - place], other.shape)
             nonzero = regions.once(other[tuple(slice(*edges) for edges in shown)]) != 0
             rows = np.flatnonzero(nonzero.any(tuple(d for d in range(nonzero.ndim) if d != axis)))
@@ -444,11 +444,12 @@ def attended(asked: Asked, causal: bool = False, shown: Any = None) -> Iterator[
     elif causal:
 
         def seen(rows: Edges) -> Any:
-            return 0, minimum(rows[1], keys[-2]), 1
+            return [(0, minimum(rows[1], keys[-2]), 1)]
 
     def is_copy(box: Any) -> bool:
-        found = (0, keys[-2], 1) if seen is None else seen(box[-2])
-        return not is_one(keys[-2]) and is_one(found[1] - found[0] if isinstance(found, tuple) else len(found))
+        found = [(0, keys[-2], 1)] if seen is None else seen(box[-2])
+        is_edges = isinstance(found, list) and len(found) == 1
+        return not is_one(keys[-2]) and is_one(found[0][1] - found[0][0] if is_edges else len(found))
 
     scored = regions.each(asked.region, lambda box: [] if is_copy(box) else [box])
 
@@ -460,12 +461,12 @@ def attended(asked: Asked, causal: bool = False, shown: Any = None) -> Iterator[
         if len(box) < 3 or shape[-3] in (1, out[-3]):
             return found
         group = out[-3] // shape[-3]
-        heads = [head // group for head in range(first, end, step)]
+        heads = np.arange(first, end, step) // group
         return [each for one in found for each in rows_of(one, heads, len(box) - 3)]
 
     def rows_of(box: Any, rows: Any, axis: int) -> list[Any]:
-        if isinstance(rows, tuple):
-            return [(*box[:axis], rows, *box[axis + 1 :])]
+        if isinstance(rows, list):
+            return [(*box[:axis], each, *box[axis + 1 :]) for each in rows]
         return (regions.with_rows(box, axis, rows) or [box]) if len(rows) else []
 
     yield regions.aligned(regions.along(scored, (*out[:-1], queries[-1]), (len(out) - 1,)), queries, out)

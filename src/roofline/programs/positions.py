@@ -32,14 +32,27 @@ from roofline import sizes
 from roofline.frozen import NamedTuple
 from roofline.lazy import np, sympy
 from roofline.ops.masks import BandMask
-from roofline.programs.regions import HIDDEN, below_the_largest, between, expanded, is_at_most, once
+from roofline.programs.regions import (
+    HIDDEN,
+    below_the_largest,
+    between,
+    boxes_where,
+    elements_of,
+    expanded,
+    is_at_most,
+    maximum,
+    minimum,
+    once,
+)
 from roofline.programs.tensor_parts import Edges
-from roofline.sizes import Size, ceil_div, floor_div, is_symbol, maximum, minimum, product
+from roofline.sizes import Size, ceil_div, floor_div, is_symbol, product
 
 #: More parts of a mask, or cases of a number, are not told apart.
 _MOST_PARTS, _MOST_CASES = 16, 6
-#: Of more parts the pairs that they share are not worked out.
-_MOST_COUNTED = 4
+#: Of more sets of parts the pairs that they share are not worked out.
+_MOST_SHARED = 32
+#: Columns beside a row are told apart up to so many; pairs of rows and columns of steps that have so many turns.
+_MOST_BESIDE, _MOST_TURNS = 8, 8
 #: Constants of more elements are not looked at.
 _LARGEST = 2**24
 
@@ -67,10 +80,17 @@ def _if_told(function: Callable[_Given, _Found]) -> Callable[_Given, _Found | No
 
 def _of_any(members: Sequence[Any], count: Callable[[Sequence[Any]], Size]) -> Size:
     """How much several have together, those that share some once; ``count`` says how much some of them share."""
-    if len(members) > _MOST_COUNTED:
-        raise _Unknown
-    every_some = ((many, some) for many in range(1, len(members) + 1) for some in combinations(members, many))
-    return sizes.plain_number(sum(-((-1) ** many) * count(some) for many, some in every_some))
+    amount, sharing = 0, [(each,) for each in range(len(members))]
+    many = 0
+    for place in sharing:  # what shares nothing shares nothing with one more
+        shared = count([members[at] for at in place])
+        if not sizes.is_zero(shared):
+            many += 1
+            amount = amount - (-1) ** len(place) * shared
+            sharing += [(*place, at) for at in range(place[-1] + 1, len(members))]
+        if many > _MOST_SHARED:
+            raise _Unknown
+    return sizes.plain_number(amount)
 
 
 def place(axis: int, shape: Sequence[Size] = ()) -> Any:
@@ -154,7 +174,7 @@ def _terms(form: Any) -> tuple[list[_Term], Any]:
 
 
 def _at_least(form: Any) -> Parts:
-    """Where a formula is 0 or more, as one condition: ±x + n, x - y + n, or ±(⌊(x + a)/c⌋ - ⌊(y + b)/c⌋) + n."""
+    """Where a formula is 0 or more, as one condition: ±x + n, p·x - q·y + n, or ±(⌊(x + a)/c⌋ - ⌊(y + b)/c⌋) + n."""
     form = sympy.expand(form)
     if form.is_nonnegative is not None:
         return EVERYWHERE if form.is_nonnegative else NOWHERE
@@ -172,6 +192,9 @@ def _at_least(form: Any) -> Parts:
     elif (m, n) == (c, -d) and 1 in (c, d):  # c·⌊i/c⌋ against j
         a, b, c = (a, c - 1 - sympy.floor(rest), c) if d == 1 else (sympy.floor(rest), b, d)
         rest = 0
+    elif (c, d) == (1, 1):
+        both = sympy.gcd(m, n)
+        return _one((m * x + n * y) / both + sympy.floor(rest / both))
     else:
         raise _Unknown
     if c == 1:
@@ -222,14 +245,27 @@ class Visible(NamedTuple):
         back = {place(at - len(starts)): place(at - len(starts)) - start for at, start in enumerate(starts)}
         return self._replace(parts=_either(*(_moved(part, back) for part in self.parts)))
 
-    def elements_in(self, box: Sequence[Edges]) -> Size | None:
-        """How many elements of a box it lets see; None where that is not known."""
+    def elements_in(self, box: Sequence[Edges]) -> Size:
+        """How many elements of a box it lets see; those of the largest part alone where no more is known."""
         row, column = self._plane()
         edges = [box[axis] if -axis <= len(box) else (0, 1, 1) for axis in (row, column)]
-        rest = [each for at, each in enumerate(box) if at - len(box) not in (row, column)]
-        steps = [step for _, _, step in edges]
-        seen = self._pairs(edges[0][:2], edges[1][:2], row, column) if steps == [1, 1] else None
-        return None if seen is None else product([-(-(last - first) // step) for first, last, step in rest]) * seen
+        rest = [-(-(last - first) // step) for at, (first, last, step) in enumerate(box)
+                if at - len(box) not in (row, column)]  # fmt: skip
+        # of rows and columns with steps between them those in order
+        names = {
+            place(axis): a + s * place(axis) for axis, (a, _, s) in zip((row, column), edges, strict=True) if s != 1
+        }
+        along = [(a, b) if s == 1 else (0, ceil_div(b - a, s)) for a, b, s in edges]
+
+        def seen(parts: Iterable[frozenset[Any]]) -> Size | None:
+            moved = _if_told(lambda: _either(*(_moved(part, names) for part in parts)))() if names else frozenset(parts)
+            return None if moved is None else self._replace(parts=moved)._pairs(*along, row, column)
+
+        found = seen(self.parts)
+        if found is None:
+            told = [amount for part in self.parts if (amount := seen([part])) is not None]
+            found = maximum(0, *told)
+        return product(rest) * found
 
     def share(self) -> tuple[Size, Size] | None:
         """Pairs that it lets see, of how many, along the axes along which it differs; None where that is not known."""
@@ -270,40 +306,45 @@ class Visible(NamedTuple):
     def keys(self, S: Size, T: Size) -> Size:
         """Columns that some row sees, all of them where that is not known."""
 
-        def shared(ends: Sequence[Edges]) -> Size:
-            first, last, _ = zip(*ends, strict=True)
+        def shared(ends: Sequence[tuple[Size, Size]]) -> Size:
+            first, last = zip(*ends, strict=True)
             return maximum(0, minimum(*last) - maximum(*first))
 
-        found = _if_told(lambda: _of_any(self._ends((0, S), T), shared))()
+        found = _if_told(lambda: _of_any(self._ends((0, S, 1), T), shared))()
         return T if found is None else found
 
-    def columns(self, rows: Edges, T: Size, row: int = -2, column: int = -1) -> Edges:
-        """From which column to which the rows from one to another see some; all of T where that is not known."""
-        ends = _if_told(self._ends)(rows, T, row, column)
-        if not ends or len({(first, step) for first, _, step in ends}) > 1:
-            return (0, 0, 1) if ends == [] else (0, T, 1)
-        return (ends[0][0], maximum(*(last for _, last, _ in ends)), ends[0][2])
+    def columns(self, rows: Edges, T: Size, row: int = -2, column: int = -1) -> list[Edges]:
+        """From which columns to which the rows from one to another surely see some."""
+        return [*dict.fromkeys(each for part in self.parts for each in _seen(part, rows, T, row, column) or ())]
 
     def seen_of(self, box: Sequence[Edges]) -> tuple[Edges, ...]:
-        """A box without the columns and rows, before and behind, that see none of the others."""
+        """A box without the columns and rows, before and behind, that see none of the others; with steps as it is."""
         found, axes = list(box), {*self.axes()} if len(box) > 1 else {0}
         turns = ((-2, -1), (-1, -2)) if -2 in axes else ((-2, -1),)
-        for row, column in turns if axes <= {-2, -1} else ():
-            seen = self.columns(box[row], box[column][1], row, column)
-            found[column] = between(box[column], *seen[:2]) if seen[2] == 1 else between(seen, *box[column][:2])
+        for row, column in turns if axes <= {-2, -1} and all(step == 1 for _, _, step in box[-2:]) else ():
+            ends = _if_told(self._ends)(box[row], box[column][1], row, column)
+            if ends is not None and len({first for first, _ in ends}) < 2:
+                seen = (ends[0][0], maximum(*(last for _, last in ends))) if ends else (0, 0)
+                found[column] = between(box[column], *seen)
         return tuple(found)
 
-    def rows_of_several(self) -> Edges:
-        """From which to which row some see more than one column, where these lie side by side."""
+    def rows_of_several(self) -> list[Edges]:
+        """From which rows to which some see more than one column, where these lie side by side."""
         behind = self.behind([*[0] * (len(self.shape) - 1), 1])
         both = None if behind is None else self.both(behind)
         S, T = self.shape[-2:]
         is_told = both is not None and (not both.parts or -2 in both.axes())
-        return both.columns((1, T, 1), S, -1, -2) if both is not None and is_told else (0, S, 1)
+        return both.columns((1, T, 1), S, -1, -2) if both is not None and is_told else [(0, S, 1)]
 
-    def _ends(self, rows: Sequence[Size], T: Size, row: int = -2, column: int = -1) -> list[Edges]:
-        """The columns that some of the rows see under each part, from one to another."""
-        return [_Bounds(part, rows, (0, T), row, column).columns_seen() for part in self.parts]
+    def _ends(self, rows: Edges, T: Size, row: int = -2, column: int = -1) -> list[tuple[Size, Size]]:
+        """Between which columns all lie that some of the rows see under each part."""
+        return [_Bounds(part, rows, (0, T), row, column).ends() for part in self.parts]
+
+
+@_if_told
+def _seen(part: Iterable[Any], rows: Edges, T: Size, row: int, column: int) -> list[Edges]:
+    """The columns that some of the rows surely see under a part."""
+    return _Bounds(part, rows, (0, T), row, column).columns_seen()
 
 
 class _Bounds:
@@ -319,6 +360,8 @@ class _Bounds:
         self.step: Size = rows[2] if len(rows) > 2 else 1
         self.is_of_all_rows = True
         self.band: dict[int, Size] = {}
+        # places of a row stand so many times, those of a column so many, in a band
+        self.slopes = (1, 1)
         self.apart: dict[int, int] = {}
         # what rows and columns have before them of a chunk, and its length
         self.chunk: tuple[Size, Size, Size] | None = None
@@ -331,7 +374,7 @@ class _Bounds:
         if not own.keys() <= {*self.places}:
             raise _Unknown
         row, column = (own.get(each, _Term(0, each, 0, 1)) for each in self.places)
-        way = int(row.factor)
+        way = int(sympy.sign(row.factor))
         if row.chunk != 1:
             a, b, length = map(sizes.plain_number, (row.start, column.start, row.chunk))
             if way in self.apart or is_symbol(rest) or self.chunk not in (None, (a, b, length)):
@@ -340,7 +383,10 @@ class _Bounds:
                 raise _Unknown  # chunks before the first
             self.chunk, self.apart[way] = (a, b, length), rest
         elif way and column.factor:
-            self.band = _closer(self.band, way, rest)
+            slopes = int(abs(row.factor)), int(abs(column.factor))
+            if self.band and slopes != self.slopes:
+                raise _Unknown
+            self.slopes, self.band = slopes, _closer(self.band, way, rest)
         else:
             edges = self.rows if way else self.columns
             self.is_of_all_rows &= edges is self.columns
@@ -353,8 +399,10 @@ class _Bounds:
     def pairs(self) -> Size:
         """Pairs of rows and columns that see each other."""
         if self.chunk is None:
-            (r0, r1), (c0, c1) = self.rows, self.columns
-            return _pairs_of(self.band, maximum(0, r1 - r0), maximum(0, c1 - c0), r0 - c0)
+            (r0, r1), (c0, c1), (p, q) = self.rows, self.columns, self.slopes
+            return _pairs_of(self.band, maximum(0, r1 - r0), maximum(0, c1 - c0), p * r0 - q * c0, p, q)
+        if self.slopes != (1, 1):
+            raise _Unknown
         if len(self.apart) == 2:
             if sum(self.apart.values()) > _MOST_CASES:
                 raise _Unknown
@@ -386,32 +434,51 @@ class _Bounds:
             found = found if sizes.is_zero(S) or sizes.is_zero(T) else found + sign * up_to(S, T)
         return found
 
-    def columns_seen(self) -> Edges:
-        """The columns that some row sees; of rows with gaps between what they see, those at their own places."""
+    def columns_seen(self) -> list[Edges]:
+        """The columns that some row surely sees; of rows with gaps between what they see each beside a row, or few."""
         (r0, r1), (c0, c1) = self.rows, self.columns
+        if not self._leave_gaps():
+            return [(*self.ends(), 1)]
+        sides = [0, 0] if self.chunk else [-self.band.get(-1, 0), self.band.get(1, 0)]
+        is_band = self.slopes == (1, 1) and len(self.band) == 2 and not self.chunk
+        if is_band and not any(map(is_symbol, sides)) and sides[1] - sides[0] < _MOST_BESIDE:
+            beside = range(sides[0], sides[1] + 1)
+            return [between((r0 + side, r1 + side, self.step), c0, c1) for side in beside]
+        if self._is_ahead():
+            beside = self.chunk[0] - self.chunk[1] if self.chunk else 0
+            return [between((r0 + beside, r1 + beside, self.step), c0, c1)]
+        return [(*self.ends(last=True), 1)]
+
+    def ends(self, last: bool = False) -> tuple[Size, Size]:
+        """Between which columns all lie that some row sees, or that the ``last`` one does."""
+        (r0, r1), (c0, c1), (p, q) = self.rows, self.columns, self.slopes
         is_told = self.is_of_all_rows or is_at_most(r0 + 1, r1)
         some = 1 if is_told else 0 if is_at_most(r1, r0) else minimum(1, maximum(0, r1 - r0))
         a, b, chunk = self.chunk or (0, 0, 1)
-        is_ahead = _is_ahead({way: side + way * (b - a) for way, side in self.band.items()}, self.apart)
-        if self.chunk is not None and self.band and not is_ahead:
+        if self.chunk is not None and self.band and not self._is_ahead():
             raise _Unknown
-        if self.step != 1 and self._leave_gaps():
-            if is_ahead:
-                return between((r0, r1, self.step), c0, c1)
-            r0 = r1 - 1
+        r0 = r1 - 1 if last else r0
         if -1 in self.apart:
             c0 = maximum(c0, (floor_div(r0 + a, chunk) - self.apart[-1]) * chunk - b)
         if 1 in self.apart and not is_at_most(c1 + b, r1 + a + self.apart[1] * chunk):  # no chunk ends before a row
             c1 = minimum(c1, (ceil_div(r1 + a, chunk) + self.apart[1]) * chunk - b)
-        c0 = maximum(c0, r0 - self.band[-1]) if -1 in self.band else c0
-        c1 = minimum(c1, r1 + self.band[1]) if 1 in self.band else c1
-        return c0, c1 if is_told else c0 if some == 0 else minimum(c1, c0 + some * c1), 1
+        c0 = maximum(c0, ceil_div(p * r0 - self.band[-1], q)) if -1 in self.band else c0
+        c1 = minimum(c1, floor_div(p * (r1 - 1) + self.band[1], q) + 1) if 1 in self.band else c1
+        return c0, c1 if is_told else c0 if some == 0 else minimum(c1, c0 + some * c1)
+
+    def _is_ahead(self) -> bool:
+        """Whether each row surely sees the column at its own place, in its chunk where there are some."""
+        a, b, _ = self.chunk or (0, 0, 1)
+        band = {way: side + way * (b - a) for way, side in self.band.items()}
+        return self.slopes == (1, 1) and _is_ahead(band, self.apart)
 
     def _leave_gaps(self) -> bool:
-        """Whether rows with a step between them may see columns with others between them."""
-        sides, reach = (self.band, sum(self.band.values()) + 1) if self.chunk is None else (self.apart, self.chunk[2])
-        is_mixed = bool(self.band and self.apart)
-        return is_mixed or (len(sides) > 1 and not is_at_most(self.step, reach))
+        """Whether rows one after the other may see columns with others between them."""
+        (p, q), is_narrow = self.slopes, len(self.band or self.apart) > 1
+        if self.band and self.apart:
+            return self.step != 1
+        reach = self.chunk[2] if self.chunk else sum(self.band.values()) + 2 - q
+        return is_narrow and not (p == self.step == 1 == q) and not is_at_most(p * self.step, reach)
 
 
 def _closer(band: Mapping[int, Size], way: int, side: Size) -> dict[int, Size]:
@@ -424,11 +491,46 @@ def _is_ahead(*bands: Mapping[int, Size]) -> bool:
     return not any(is_symbol(side) or side < 0 for band in bands for side in band.values())
 
 
-def _pairs_of(band: Mapping[int, Size], S: Size, T: Size, offset: Size) -> Size:
-    """Pairs of a band of so many rows and columns, of which the first row stands at column ``offset``."""
+def _pairs_of(band: Mapping[int, Size], S: Size, T: Size, offset: Size, p: int = 1, q: int = 1) -> Size:
+    """Pairs of a band of so many rows and columns, of which the first row stands at column ``offset``.
+
+    ``p`` times the place of a row lies beside ``q`` times that of a column. Rows take turns: the (q·i + k)-th sees as
+    many columns as if each row stood p columns on.
+    """
+    if (p, q) != (1, 1):
+        if q > p:
+            return _pairs_of({-way: side for way, side in band.items()}, T, S, -offset, q, p)
+        if q > _MOST_TURNS:
+            raise _Unknown
+        found: Size = 0
+        for turn in range(q):
+            rows = S if q == 1 else ceil_div(S - turn, q)
+            up_to = floor_div(offset + p * turn + band[1], q) + 1 if 1 in band else None
+            before = ceil_div(offset + p * turn - band[-1], q) if -1 in band else 0
+            found = found + (rows * T if up_to is None else _stairs(rows, T, up_to, p))
+            found = found - (_stairs(rows, T, before, p) if -1 in band else 0)
+        return found if len(band) < 2 else maximum(0, found)
     own = None if offset == T - S and _is_ahead(band) else offset
     found = BandMask(own, band.get(-1), band.get(1)).pairs(S, T)
     return found if len(band) < 2 or sympy.sympify(sum(band.values()) + 1).is_nonnegative else maximum(0, found)
+
+
+def _stairs(rows: Size, T: Size, first: Size, step: int) -> Size:
+    """Columns of T that rows see of which the first sees ``first``, each other one ``step`` more than the one before.
+
+    >>> _stairs(4, 7, -2, 3)                                               # none, 1, 4, all 7
+    12
+    """
+
+    def above(first: Size) -> Size:
+        """Σ over i < rows of max(0, first + step·i)."""
+        if is_at_most(first + step * (rows - 1), 0):
+            return 0
+        none = 0 if is_at_most(0, first) else minimum(rows, maximum(0, ceil_div(-first, step)))
+        many = rows - none
+        return many * (first + step * none) + sizes.exact_div(step * many * (many - 1), 2)
+
+    return above(first) - above(first - T)
 
 
 def _exact(value: Any) -> Any:
@@ -510,6 +612,23 @@ class Elements:
         rank = len(self.shape)
         at = [place(list(order).index(axis) - rank) for axis in range(rank)]
         return self.moved([self.shape[axis] for axis in order], at)
+
+    def flipped(self, axes: Sequence[int]) -> Elements | None:
+        """Backwards along axes, counted from the first."""
+        at = [place(d - len(self.shape)) for d in range(len(self.shape))]
+        return self.moved(self.shape, [self.shape[d] - 1 - x if d in axes else x for d, x in enumerate(at)])
+
+    def rolled(self, shift: Size, axis: int) -> Elements | None:
+        """The last ``shift`` along an axis before the others, or the first behind them where it is negative."""
+        size, rank = self.shape[axis], len(self.shape)
+        first = size - shift if is_at_most(0, shift) else -shift
+        if not (is_at_most(0, first) and is_at_most(first, size)):
+            return None
+        parts = []
+        for start, many in ((first, size - first), (0, first)):
+            at = [place(d - rank) + (start if d == axis % rank else 0) for d in range(rank)]
+            parts.append(self.moved((*self.shape[: axis % rank], many, *self.shape[axis % rank + 1 :]), at))
+        return None if None in parts else joined([part for part in parts if part is not None], axis % rank - rank)
 
     def spread(self, shape: Sequence[Size], axes: Sequence[int] | None = None) -> Elements | None:
         """Repeated along axes that it lacks, or has one element along; ``axes`` are those of the result it has."""
@@ -729,22 +848,53 @@ def of_values(values: Any) -> Elements | None:
     if low == high:
         return Elements(shape, low.item())
     matrix = values.reshape(shape[-2:]) if all(n == 1 for n in shape[:-2]) else values
-    if matrix.ndim == 1:
-        steps, is_whole = np.unique(np.diff(matrix)).tolist(), matrix.dtype.kind in "iu"
-        return Elements(shape, matrix[0].item() + steps[0] * place(-1)) if is_whole and len(steps) == 1 else None
-    if matrix.ndim != 2 or not ((matrix == low) | (matrix == high)).all():
-        return None
-    rows, columns = matrix.shape
-    for one, other in ((low, high), (high, low)):
-        seen = matrix == other
+    if matrix.ndim == 1 and matrix.dtype.kind in "iu" and len(steps := np.unique(np.diff(matrix)).tolist()) == 1:
+        return Elements(shape, matrix[0].item() + steps[0] * place(-1))
+    numbers = np.unique(matrix).tolist() if matrix.ndim < 3 else []
+    if len(numbers) == 2 and matrix.ndim == 2:
+        rows, columns = matrix.shape
         apart = np.subtract.outer(np.arange(rows), np.arange(columns))
-        least, most = apart[seen].min().item(), apart[seen].max().item()
-        if np.array_equal(seen, (apart >= least) & (apart <= most)):
-            form = place(-2, matrix.shape) - place(-1, matrix.shape)
-            inside = [*([form - least] if least > 1 - columns else []), *([most - form] if most < rows - 1 else [])]
-            here = frozenset((frozenset(inside),))
-            return Elements(shape, cases={_exact(other.item()): here, _exact(one.item()): _negated(here)})
-    return None
+        for one, other in (numbers, numbers[::-1]):
+            seen = matrix == other
+            least, most = apart[seen].min().item(), apart[seen].max().item()
+            if np.array_equal(seen, (apart >= least) & (apart <= most)):
+                form = place(-2, matrix.shape) - place(-1, matrix.shape)
+                inside = [*([form - least] if least > 1 - columns else []), *([most - form] if most < rows - 1 else [])]
+                here = frozenset((frozenset(inside),))
+                return Elements(shape, cases={_exact(other): here, _exact(one): _negated(here)})
+    return _of_boxes(shape, matrix, numbers) if len(numbers) <= _MOST_CASES and matrix.ndim < 3 else None
+
+
+@_if_told
+def _of_boxes(shape: Sequence[int], matrix: Any, numbers: Sequence[Any]) -> Elements:
+    """A constant of a few numbers, each of which stands in a few boxes."""
+    cases: dict[Any, Parts] = {}
+    for number in numbers:
+        found = boxes_where(matrix == number)
+        if elements_of(tuple(found), matrix.shape) != np.count_nonzero(matrix == number):
+            raise _Unknown
+        runs = [edges for box in found for edges in every(*map(_in_runs, box))]
+        conditions = (
+            [
+                each
+                for axis, (first, last, _) in enumerate(run, -matrix.ndim)
+                for each in _within(axis, first, last, shape)
+            ]
+            for run in runs
+        )
+        cases[_exact(number)] = _either(*(frozenset((frozenset(each),)) for each in conditions))
+    return Elements(shape, cases=cases)
+
+
+def _in_runs(edges: Edges) -> list[Edges]:
+    """Places as runs without gaps."""
+    return [edges] if edges[2] == 1 else [(n, n + 1, 1) for n in range(*edges)]
+
+
+def _within(axis: int, first: int, last: int, shape: Sequence[int]) -> list[Any]:
+    """The conditions that a place along an axis lies from one to another."""
+    own = place(axis, shape)
+    return [*([own - first] if first else []), *([last - 1 - own] if last < shape[axis] else [])]
 
 
 #: How a front end is asked for the elements of an operand: those that are zeros, that are very low, or very large.

@@ -35,6 +35,7 @@ from math import gcd, prod
 from operator import gt, le, lt
 from typing import Any, TypeAlias
 
+from roofline import sizes
 from roofline.frozen import replace
 from roofline.lazy import np, sympy
 from roofline.ops.pricing import Reach
@@ -47,10 +48,9 @@ from roofline.sizes import (
     is_surely,
     is_symbol,
     is_zero,
-    maximum,
-    minimum,
     product,
     symbol,
+    undominated,
 )
 from roofline.work import Op, Tensor
 
@@ -71,6 +71,83 @@ _MOST_TAPS = 8
 _MOST_PLACED_TAPS = 2**20
 #: Of more boxes of open sizes what they share is not worked out.
 _MOST_OPEN_BOXES = 3
+
+
+#: A largest of smallest sums of more sums is left as it is.
+_MOST_SUMS = 24
+
+
+def maximum(*values: Size) -> Size:
+    """The largest place, of those that hold others inside as one largest of smallest sums.
+
+    >>> S = sympy.Symbol("S", integer=True, nonnegative=True)
+    >>> maximum(1, S + maximum(0, 1 - S)), minimum(S + 5, 2 * S + maximum(0, 1 - S) + 4)
+    (Max(1, S), S + 5)
+    """
+    return _plainer(sizes.maximum(*values))
+
+
+def minimum(*values: Size) -> Size:
+    """The smallest place, as :func:`maximum` gives the largest."""
+    return _plainer(sizes.minimum(*values))
+
+
+@lru_cache(4096, typed=True)
+def _plainer(size: Size) -> Size:
+    """A size that holds a ``Max`` or ``Min`` inside another as the largest of smallest sums, where these are few."""
+    if not is_symbol(size) or not any(each.has(sympy.Max, sympy.Min) for each in size.args):
+        return size
+    groups = _smallest_sums(size)
+    return size if groups is None else sizes.maximum(*(sizes.minimum(*each) for each in groups))
+
+
+@lru_cache(4096, typed=True)
+def _smallest_sums(size: Any) -> tuple[tuple[Any, ...], ...] | None:
+    """The groups of sums of whose smallest ones a size is the largest; None for too many, or products of such."""
+    factor, rest = size.as_coeff_Mul()
+    inner = size.args if isinstance(size, sympy.Max | sympy.Min) or size.is_Add else (rest,)
+    if inner == (size,) or not size.has(sympy.Max, sympy.Min):
+        return None if size.has(sympy.Max, sympy.Min) else ((size,),)
+    parts = [_smallest_sums(each) for each in inner]
+    known = [each for each in parts if each is not None]
+    if len(known) < len(parts) or prod(map(len, known)) > _MOST_SUMS:
+        return None
+    if isinstance(size, sympy.Max):
+        found = [group for each in known for group in each]
+    elif isinstance(size, sympy.Min):
+        found = [tuple(form for group in chosen for form in group) for chosen in every_pair(*known)]
+    elif size.is_Add:
+        found = [tuple(expanded(sympy.Add(*each)) for each in every_pair(*chosen)) for chosen in every_pair(*known)]
+    elif factor > 0:
+        found = [tuple(expanded(factor * form) for form in group) for group in known[0]]
+    elif prod(map(len, known[0])) > _MOST_SUMS:
+        return None
+    else:
+        found = [tuple(expanded(factor * form) for form in chosen) for chosen in every_pair(*known[0])]
+    groups = [tuple(undominated([*map(sympy.sympify, group)], largest=False)) for group in found]
+    kept = list(dict.fromkeys(groups))
+    for group in groups:  # below another one throughout
+        if any(other != group and all(any(is_surely(le, x, y) for x in group) for y in other) for other in kept):
+            kept.remove(group)
+    return tuple(kept) if sum(map(len, kept)) <= _MOST_SUMS else None
+
+
+def whole_quotient_of(amount: Size, by: int) -> Size:
+    """How often a number goes into an amount, of what is whole in it without a floor, of the largest of several each.
+
+    >>> S = symbol("S")
+    >>> whole_quotient_of(32 * S + 31, 32), whole_quotient_of(sizes.maximum(8 * S - 1, 40), 8)
+    (S, Max(5, S - 1))
+    """
+    if not is_symbol(amount) or is_symbol(by):
+        return amount // by
+    for kind, join in ((sympy.Max, maximum), (sympy.Min, minimum)):
+        if isinstance(amount, kind):
+            return join(*(whole_quotient_of(each, by) for each in amount.args))
+    terms = [(each, each / by) for each in sympy.Add.make_args(expanded(amount))]
+    whole = sum(part for _, part in terms if part.as_coeff_Mul()[0].is_integer and part.is_integer)
+    left = sum(each for each, part in terms if not (part.as_coeff_Mul()[0].is_integer and part.is_integer))
+    return whole + (left // by if is_symbol(left) else int(left) // by)
 
 
 def counted_from(least: int | Mapping[str, int], sizes: Sequence[Size]) -> tuple[Size, ...]:
@@ -165,9 +242,9 @@ class MaskedBox(tuple[Edges, ...]):
 
     @property
     def elements(self) -> Size:
-        """How many elements it has; all of the box where that is not known."""
-        found: Size | None = self.mask.elements_in(self)
-        return product(map(_places, self)) if found is None else found
+        """How many elements it surely has."""
+        found: Size = self.mask.elements_in(self)
+        return found
 
 
 def union(*regions: Region | Sequence[Box]) -> Region:
@@ -208,10 +285,13 @@ def elements_of(region: Region | Sequence[Box], shape: Sequence[Size]) -> Size:
     """Elements of a region, each once; of boxes that cannot be cut the largest alone."""
     if region is None:
         return product(shape)
-    masked = [box.elements for box in region if isinstance(box, MaskedBox)]
+    masked = [box for box in region if isinstance(box, MaskedBox)]
     if masked:
+        apart = [box for at, box in enumerate(masked) if all(_are_apart(box, other) for other in region[:at])]
         plain = elements_of([box for box in region if not isinstance(box, MaskedBox)], shape)
-        return maximum(*masked, plain) if len(region) > 1 else masked[0]
+        if len(apart) == len(region) or len(region) == 1:
+            return sum((box.elements for box in apart[1:]), apart[0].elements)
+        return maximum(*(box.elements for box in masked), plain)
     sizes = [product(map(_places, box)) for box in region]
     if len(sizes) < 2:
         return sum(sizes)
@@ -913,7 +993,7 @@ def _grid_of(places: Sequence[Stretches], others: Sequence[Stretches] = ()) -> t
             strides.append(shared)
     wholes = [_whole_quotient(far, near) for far, near in pairwise(strides)]
     last = maximum(*(each.last for each in (*places, *others)))
-    return strides, () if None in wholes else (last // strides[0] + 1, *wholes)
+    return strides, () if None in wholes else (whole_quotient_of(last, strides[0]) + 1, *wholes)
 
 
 def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches] | None:

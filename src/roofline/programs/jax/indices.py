@@ -149,6 +149,8 @@ def _moved(name: str, params: Mapping[str, Any], given: list[Elements], out: tup
         return first.reshaped(out)
     if name == "transpose":
         return first.transposed(params["permutation"])
+    if name == "rev":
+        return first.flipped(params["dimensions"])
     if name == "slice":
         steps = params["strides"] or (1,) * len(out)
         each = enumerate(zip(map(size_of, params["start_indices"]), steps, strict=True))

@@ -433,7 +433,7 @@ def _bytes(places: Mapping[Stretches, None]) -> Size:
         for each in told:
             alike[each.shape, each.layout].append(each.box)
         held = [regions.elements_of(regions.union(of), shape) * layout[2] for (shape, layout), of in alike.items()]
-        return maximum(*held, *([_bytes(dict.fromkeys(plain))] if plain else [0]))
+        return maximum(*held, *([_bytes(dict.fromkeys(plain))] if plain else ()))
     if any(is_symbol(n) for each in places for n in (each.start, *(n for step in each.steps for n in step))):
         return regions.elements_of_stretches(list(places))
     return places_together(list(places))
@@ -598,16 +598,19 @@ def _masked(each: Asked) -> Iterator[Region]:
 
 def _triangular(each: Asked) -> Iterator[Region]:
     """Of matrices their triangle."""
-    rows, columns = each.outs[0][-2:]
-    if all(type(n) is int for n in each.outs[0]) and rows * columns <= _LARGEST_MASK:
-        triangle = np.tril if each.facts.name == "tril" else np.triu
-        kept = triangle(np.ones((rows, columns), bool), each.facts.get("diagonal", 0))
-        return iter([regions.let_through(each.region, each.outs[0], kept)])
-    ones, upper = Elements(each.outs[0], 1), each.facts.name == "triu"
-    shown = positions.triangle(ones, each.facts.get("diagonal", 0), upper)
-    if shown is None:
+    kept = _triangle(each.facts, each.outs[0])
+    if kept is None:
         return needs.alike(each)
-    return iter([regions.let_through(each.region, each.outs[0], shown.shown(1))])
+    shown = kept.shown(1) if isinstance(kept, Elements) else kept
+    return iter([regions.let_through(each.region, each.outs[0], shown)])
+
+
+def _triangle(call: Call, shape: Sequence[Size]) -> Any:
+    """Which elements a triangle keeps; None where that is not told."""
+    if all(type(n) is int for n in shape) and prod(shape[-2:]) <= _LARGEST_MASK:
+        kept = np.tril if call.name == "tril" else np.triu
+        return kept(np.ones(shape[-2:], bool), call.get("diagonal", 0))
+    return positions.triangle(Elements(shape, 1), call.get("diagonal", 0), call.name == "triu")
 
 
 def _padded_by_own(each: Asked) -> Iterator[Region]:
@@ -1138,6 +1141,8 @@ def _hidden_by(call: Call, held: _Held, kind: str) -> Any:
         if chosen is None:
             return None
         name, args = "where", (chosen, no, None if name == "index_put" and yes.elements != 1 else yes)
+    if name in ("tril", "triu"):
+        name, args = "where", (_triangle(call, shape), 0, args[0])
     lines = args[1].shape if name == "sub" and isinstance(args[1], TensorOperand) else ()
     axis = args[1] if name in SOFTMAXES else -1
     held_of = partial(_where_hidden, held)

@@ -273,6 +273,17 @@ def _joined(shape: Any, tensors: Sequence[Elements], dim: int = 0, **_: Any) -> 
     return joined([part for part in tensors if len(part.shape) == rank], dim % rank - rank)
 
 
+def _flipped(_: Any, self: Elements, dims: Sequence[int], **__: Any) -> Elements | None:
+    return self.flipped([d % len(self.shape) for d in dims])
+
+
+def _rolled(_: Any, self: Elements, shifts: Sequence[Any], dims: Sequence[int] = (), **__: Any) -> Elements | None:
+    found: Elements | None = self if dims else None
+    for shift, axis in zip(shifts, dims, strict=False):
+        found = found and found.rolled(shift, axis % len(self.shape))
+    return found
+
+
 def _spread(word: str) -> _Rule:
     return lambda shape, **given: everywhere(given[word], shape)
 
@@ -297,6 +308,7 @@ _ELEMENTS: Mapping[str, _Rule] = {
     "cat": _joined, **dict.fromkeys(("max", "min"), lambda *_, **__: None),  # of all elements
     "add": _sum("add"), "sub": _sum("sub"), "rsub": lambda _, self, other, **__: worked_out("sub", other, self),
     "div": _divided, "_to_copy": lambda _, self, into, **__: converted(self, into),
+    "flip": _flipped, "roll": _rolled,
     "masked_fill": lambda _, self, mask, value, **__: worked_out("where", mask, value, self),
     "tril": lambda _, self, diagonal, **__: triangle(self, diagonal, False),
     "triu": lambda _, self, diagonal, **__: triangle(self, diagonal, True),
