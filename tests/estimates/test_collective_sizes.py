@@ -27,6 +27,10 @@ def test_over_nodes_the_slowest_tier_sets_the_rate(kind: str) -> None:
     assert nodes.lower < nodes.estimate < 5 * nodes.lower
     if kind != "alltoall":  # of which each chip of more has less
         assert nodes.estimate > node.estimate
+    short, systems = (4e3, 2e5, 7e5), ("h100:16", "h200:16")
+    sister = [comm(kind, bytes=size, on=on, estimate=True) for on in systems for size in short]
+    times = [each.bound.estimate for each in sister]  # short messages go by the same links, and by constants of as fast
+    assert times[:3] == pytest.approx(times[3:], rel=1e-3) == sorted(times[:3])
 
 
 @pytest.mark.parametrize("kind", ["allreduce", "allgather", "reducescatter"])

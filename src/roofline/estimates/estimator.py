@@ -86,9 +86,10 @@ from roofline.estimates.transfer import (
 from roofline.estimates.vector_and_collectives import runs_own_all_reduce
 from roofline.frozen import Same, dataclass, field, replace
 from roofline.hardware import chip
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import Machine, Mesh
 from roofline.hardware.rate import data_level, rate
 from roofline.lazy import np
+from roofline.ops.collectives.cost import cost
 from roofline.ops.collectives.registry import LIKE
 from roofline.quantity import format_amount, format_quantity, in_a_row
 from roofline.sections import Amount, Column, Row, Section, Table, figures
@@ -652,7 +653,7 @@ class Estimator:
             return []  # without units of the format other kernels run
         if _multiplied_as_they_are(run, machine) and all(distance(machine, chip(one.chip)) for one in same):
             return []  # kernels that convert weights say nothing of those that need not
-        link = None if "link" not in run.shapes else of_one_value(run.shapes["link"])
+        link = None if "link" not in run.shapes else of_one_value(_fastest_link(run))
         if link is not None:
             # links tell more of a collective than the generation of a chip
             ranked = sorted(same, key=lambda one: (_ratio(one.figures.get("link"), link), self._distance(one)))
@@ -732,6 +733,12 @@ class Estimator:
                 if found := [one for one in every if one.chip == key or (maker and _maker(_listed(one.chip)) == maker)]:
                     return found
         return []
+
+
+def _fastest_link(run: KernelRun) -> Size:
+    """B/s of the fastest link that a collective goes over: its chip's own, whatever tiers lie beyond it."""
+    rates = _link_rates(run.parts[0]) if run.parts else {}
+    return maximum(*rates.values()) if rates else run.shapes["link"]
 
 
 def _ratio(first: float | None, second: float) -> float:
@@ -870,8 +877,12 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
         if _SHAPED.get(kind, "") not in ("", *op.dims):
             wrong = f"nothing is expected of {op.where or op.name}, whose shapes are not known"
             raise InputError(wrong, hint="name a model, or give its config.json")
-        make = KERNEL_RUNS.get(kind, _vector_run)
-        runs.append(KernelRun(kind, "any", "", {}, group) if kind in UNMEASURED else make(group))
+        if kind in UNMEASURED:
+            runs.append(KernelRun(kind, "any", "", {}, group))
+        elif kind == "collective":
+            runs.append(_collective_run(group, answer.machine.mesh))
+        else:
+            runs.append(KERNEL_RUNS.get(kind, _vector_run)(group))
     moved = sum(run.bytes * run.repeat for run in runs)
     if not runs or decided(moved == maximum(*(run.bytes for run in runs))):  # one kernel, once
         return runs
@@ -1175,19 +1186,28 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
     return KernelRun("experts", dtype, ", ".join(words), shapes, group)
 
 
-def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
+def _collective_run(group: tuple[OpBound, ...], mesh: Mesh | None) -> KernelRun:
+    """A collective as a library runs it on long messages: short ones go no other way, as those of a floor do."""
     part = group[0]
     op, kind = part.op, str(part.op.options.get("collective", ""))
     chips, size = op.dims.get("chips", 2), op.dims.get("bytes", 0)
     # an array that goes from all to all is that of all chips: each has its part of it to send
     times = 2 if kind == "AllReduce" else 1 / chips if kind == "AllToAll" else 1
     sent = times * (chips - 1) / chips * size
-    wires = [use for use in part.uses if use.quantity == "wire"]
-    link = maximum(*(use.rate.value for use in wires)) if wires else 1e11
-    if len(wires) > 1:  # over tiers each chip sends as fast as the tier that takes longest lets it
-        link = minimum(link, sent * op.repeat / maximum(*(use.time for use in wires)))
+    rates = _link_rates(part)
+    link = maximum(*rates.values()) if rates else 1e11
+    if mesh is not None and len(rates) > 1:  # over tiers each chip sends as fast as the one that takes longest lets it
+        axes, dtype = mesh.select(op.options["axes"]), next((tensor.dtype for tensor in op.writes), "")
+        crossed = cost(kind, axes, 1.0, density=op.options["density"], dtype=dtype).work
+        slowest = maximum(*(crossed[Key("wire", place)] / rate for place, rate in rates.items()))
+        link = minimum(link, times * (chips - 1) / chips / slowest)
     shapes = {"sent": sent, "chips": chips, "link": link}
     return KernelRun("collective", "any", _COLLECTIVE_PATHS.get(LIKE.get(kind, kind), kind), shapes, group)
+
+
+def _link_rates(part: OpBound) -> dict[str, Size]:
+    """B/s of each link that a collective goes over, by its place."""
+    return {use.place: use.rate.value for use in part.uses if use.quantity == "wire"}
 
 
 def _vector_run(group: tuple[OpBound, ...]) -> KernelRun:
@@ -1218,13 +1238,12 @@ def _moved(group: tuple[OpBound, ...]) -> tuple[Size, Size]:
 #: A dimension that a kind of operation has wherever its shapes are known: a number of parameters has none.
 _SHAPED = {"contraction": "m", "attention": "q_length"}
 
-#: Kernels of operations by their kind; others are kernels of elements.
+#: Kernels of operations by their kind; others are collectives, or kernels of elements.
 KERNEL_RUNS = {
     "contraction": _product_run,
     "convolution": _convolution_run,
     "attention": _attention_run,
     "experts": _experts_run,
-    "collective": _collective_run,
 }
 
 
