@@ -29,7 +29,7 @@ from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
-from roofline.estimates.transfer import distance, mixed, on_another_chip, weights
+from roofline.estimates.transfer import distance, mixed, on_another_chip, policy_elsewhere, weights
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 
@@ -251,7 +251,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
                 on_another_chip(
                     model, alone[i].values, few[i].chip, train[number].chip, chip(done[i].group.chip), target
                 ),
-                stated[number] or alone[i].policy,
+                stated[number] or policy_elsewhere(model, alone[i].policy, target),
             )
             for i in others
         }

@@ -305,6 +305,7 @@ MODELS = (
         ("m", "n", "k"),
         stated=tuple(TILES_A_CORE),
         stated_own=OF_CORES,
+        of_small_cores=(SMALL_WHOLE,),
     ),
     KernelModel(
         "batched_contraction",

@@ -78,6 +78,7 @@ from roofline.estimates.transfer import (
     mixed,
     of_its_own,
     on_another_chip,
+    policy_elsewhere,
     stated_policy,
     transfer,
     weights,
@@ -783,7 +784,8 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
     target = chip_figures(machine, record, run)
     model = KERNELS[record.kernel]
     values = on_another_chip(model, record.values, source, target, here, machine)
-    policy = stated_policy(model, record.library, record.dtype, record.path, machine) or record.policy
+    stated = stated_policy(model, record.library, record.dtype, record.path, machine)
+    policy = stated or policy_elsewhere(model, record.policy, machine)
     error = {**seen.error, "n_fit": record.error.get("n_fit", 0)}
     moved = replace(record, values=values, policy=policy, error=error, transferred_from=to)
     low, high = seen.own.get(of_its_own(record.library, record.dtype, record.path), seen.interval)

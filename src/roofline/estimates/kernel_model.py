@@ -79,6 +79,7 @@ class KernelModel:
     Another policy than the first is taken where its cost is below ``clearly_less`` of the first one's. ``stated`` ones
     are those that a library's code states, by its name, format and generation of cores: they are taken and not tried.
     Constants of its own are then ``stated_own``: what the code's kernel costs. The chip's are shared by libraries.
+    Policies ``of_small_cores`` are of kernels that no chip with larger cores runs.
     ``prior`` is the strength of the prior of a fit: as if each constant had been measured within e^(1/prior) by fifty
     rows. ``prior_of_ten`` is its strength where ten rows of a chip move constants of others.
     """
@@ -92,6 +93,7 @@ class KernelModel:
     clearly_less: float = 1.0
     stated: tuple[str, ...] = ()
     stated_own: tuple[str, ...] = ()
+    of_small_cores: tuple[str, ...] = ()
     prior: float = 0.05
     prior_of_ten: float = 0.5
 

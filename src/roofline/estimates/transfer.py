@@ -300,6 +300,17 @@ def stated_policy(model: KernelModel, library: str, dtype: str, path: str, machi
     return named if named in model.stated else ""
 
 
+def policy_elsewhere(model: KernelModel, policy: str, machine: Machine) -> str:
+    """The policy that constants of another chip, with one of theirs, have on a chip.
+
+    >>> from roofline.estimates.constants import KERNELS
+    >>> from roofline.hardware import chip
+    >>> [policy_elsewhere(KERNELS["contraction"], "small nosplit", chip(key)) for key in ("l4", "b200")]
+    ['small nosplit', 'search']
+    """
+    return model.policies[0] if policy in model.of_small_cores and has_large_cores(machine) else policy
+
+
 def on_another_chip(
     model: KernelModel, values: Values, source: ChipFigures, target: ChipFigures, here: Machine, there: Machine
 ) -> dict[str, float]:
