@@ -23,14 +23,16 @@ Decode gives each sequence and key head to a core, or cuts its cache into pieces
               ``heads apart under a window``, where each query head then reads its keys by itself, as it does with
               TensorRT-LLM where over 32 share them
     core    = bytes of a piece / core_rate + blocks · block_time + start_time
-    T       = ((waves · core)^p + memory^p)^(1/p) + combine · log2(1 + pieces), slowed, + launch
+    T       = ((waves · core)^p + memory^p)^(1/p) + combine · log2(1 + pieces), slowed, + launch; at least as long as
+              with one sequence's pieces in one wave, so that no more of them take less
 
 Source: models of our own, after Dao, "FlashAttention-2", arXiv:2307.08691, and "Flash-Decoding" (2023).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from roofline.estimates.kernel_model import (
     BESIDE,
@@ -51,6 +53,8 @@ from roofline.estimates.row_expectations import decided
 from roofline.lazy import np
 from roofline.sizes import Size
 
+#: Pieces of a sequence, and the time of cores with them.
+Way: TypeAlias = "tuple[Any, Any]"
 #: Word of a policy: a kernel works through keys outside a window too, and masks them.
 EVERY_KEY = "every key"
 LOOKS = f"looks at {EVERY_KEY}"
@@ -311,14 +315,16 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
     pieces = np.where(apart | (policy == "whole"), 1.0, pieces)
     groups = np.maximum(1, np.ceil(queries * heads / taken / DECODE_GROUP))
-    blocks = whole(length / pieces / DECODE_BLOCK) * groups
     row = 2 * size * kv_bytes
-    core = length / pieces * row / c["core_rate"] + c["block_time"] * blocks + c["start_time"]
-    load = sequences * pieces / slots
-    quantised = c["wave_quantisation"]
-    waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core
+
+    def core(keys: Any) -> Any:
+        blocks = whole(keys / DECODE_BLOCK) * groups
+        return keys * row / c["core_rate"] + c["block_time"] * blocks + c["start_time"]
+
     moved = batch * kv_heads / np.maximum(shared, 1) * length * row + 4 * batch * heads * size * queries
-    return _joined(pieces, waves, moved, shapes, chip, c, policy)
+    alone = np.where(apart | (policy == "whole"), 1.0, np.clip(length / c["chunk"], 1, slots))
+    ways = _ways(core, length, pieces, alone, sequences / slots, c)
+    return _joined(ways, moved, shapes, chip, c, policy)
 
 
 def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
@@ -330,30 +336,42 @@ def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: st
     paired = policy.endswith("in pairs")
     sequences, slots = batch * np.ceil(heads / rows), chip.cores * c["occupancy"]
     pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
-    pieces = np.ones_like(pieces) if paired else pieces
-    each = length / pieces
-    mma = rows * 2 * (size + value) * each / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
-    stream = each * size * kv_bytes / c["core_rate"]
-    core = together(mma, stream, 2.0) + c["block_time"] * whole(each / DECODE_BLOCK) + c["start_time"]
+
+    def core(keys: Any) -> Any:
+        mma = rows * 2 * (size + value) * keys / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
+        stream = keys * size * kv_bytes / c["core_rate"]
+        return together(mma, stream, 2.0) + c["block_time"] * whole(keys / DECODE_BLOCK) + c["start_time"]
+
     if paired:
         turns = np.ceil(2 * sequences / chip.cores)
-        waves = (np.floor(turns / 2) * 2 / np.clip(c["occupancy"], 1, 2) + turns % 2) * core
+        waves = (np.floor(turns / 2) * 2 / np.clip(c["occupancy"], 1, 2) + turns % 2) * core(length)
+        ways = [(np.ones_like(pieces), waves)]
     else:
-        load = sequences * pieces / slots
-        quantised = c["wave_quantisation"]
-        waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core
-    waves = waves + batch * heads / chip.cores * c["head_time"]
+        ways = _ways(core, length, pieces, np.clip(length / c["chunk"], 1, slots), sequences / slots, c)
+    ways = [(cut, waves + batch * heads / chip.cores * c["head_time"]) for cut, waves in ways]
     moved = batch * (length * size * kv_bytes + 2 * heads * (size + value))
-    return _joined(pieces, waves, moved, shapes, chip, c, policy)
+    return _joined(ways, moved, shapes, chip, c, policy)
 
 
-def _joined(pieces: Any, waves: Any, moved: Any, shapes: Shapes, chip: ChipFigures, c: Values, policy: str) -> Parts:
-    """Parts of the time of pieces in ``waves`` beside the bytes ``moved``, and of putting the pieces together."""
+def _ways(core: Callable[[Any], Any], length: Any, pieces: Any, alone: Any, share: Any, c: Values) -> list[Way]:
+    """The time of a core by the keys of a piece, in waves, and that of one sequence ``alone``, cut as that would be."""
+    load, quantised = share * pieces, c["wave_quantisation"]
+    waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core(length / pieces)
+    return [(pieces, waves), (alone, core(length / alone))]
+
+
+def _joined(ways: Sequence[Way], moved: Any, shapes: Shapes, chip: ChipFigures, c: Values, policy: str) -> Parts:
+    """Parts of the longest of some ways beside the bytes ``moved``, each with the time to put its pieces together.
+
+    Many sequences take no less than one of them, whose pieces are more.
+    """
     warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
-    time = together(waves, memory, c["overlap_exponent"])
-    time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])
-    return launched(time, memory, c["launch_time"], policy)
+    time: Any = 0.0
+    for pieces, waves in ways:
+        combined = np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0)
+        time = np.maximum(time, together(waves, memory, c["overlap_exponent"]) + combined)
+    return launched(slowed(time, c["throttle"]), memory, c["launch_time"], policy)
 
 
 _SHAPES = ("batch", "heads", "kv_heads", "head_size", "length", "window", "kv_bytes")
