@@ -85,7 +85,7 @@ NARROW, WIDE = 64, 192
 WIDEST_WHOLE, SMALL_TILE = 256, 32
 
 PREFILL = (
-    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, True, "held"),
     ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, True, "peak"),
     ModelConstant("memory_efficiency", "", "share of the bandwidth that streams", 0.7, 0.2, 1.4, True, "stream"),
     ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 5e-4, own=True),

@@ -16,8 +16,9 @@ Of a collective what cores do goes with the clock, the hop from chip to chip sta
 A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's
 time and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
 The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. In prefill attention,
-whose units rest between products, the share of the peak stays, and the time beside a block's arithmetic shrinks as the
-rate that feeds a core grows. Chips of one generation, one kind of cores and one of main memory run the same kernels.
+whose units rest between products, the share of the peak stays from generation to generation and goes with the clock
+that power holds within one; the time beside a block's arithmetic shrinks as the rate that feeds a core grows. Chips of
+one generation, one kind of cores and one of main memory run the same kernels.
 Another generation has other kernels. There::
 
     time     = exp(Σ weight · log time of each chip's constants),     weight ∝ 2^(−distance)
@@ -330,7 +331,8 @@ def on_another_chip(
     traffic = (chips * stream * target.bandwidth / source.bandwidth) ** 0.5
     fed = grown * (min(power, 1.0) if alike else power)
     factors = {
-        "peak": fed, "power": power, "cores": chips, "stream": stream, "traffic": traffic, "start": 1 / cycle, "": 1.0,
+        "peak": fed, "power": power, "held": power if alike else 1.0, "cores": chips, "stream": stream,
+        "traffic": traffic, "start": 1 / cycle, "": 1.0,
     }  # fmt: skip
     moved = {}
     for one in model.constants:
@@ -344,7 +346,10 @@ def on_another_chip(
         if one.unit == "s":
             factor = 1 / factor if one.moves_with else cycle
         most = one.high
-        if alike and one.moves_with == "power":  # power that is left over brings a clock back, and none beyond it
+        if alike and one.moves_with in (
+            "power",
+            "held",
+        ):  # power that is left over brings a clock back, and none beyond it
             most = min(most, max(values[one.name], boost(there.name, *there.match)))
         moved[one.name] = min(max(values[one.name] * factor, one.low), most)
     return moved
