@@ -245,8 +245,9 @@ def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured
     real = found.as_measured()
     assert real is not None
     assert real.reason is not None
-    enough = found.enough_as_measured()
+    enough = found.enough()
     assert enough is not None
+    assert found.to_dict()["enough"]["chips"] == enough.deployment.chips
     more = f"{enough.deployment.copies} such replicas ({enough.deployment.chips} chips) would keep the limits"
     line = (
         f"with the step times measured on vllm it falls short: {real.reason.text}; {more}; estimate='vllm' plans with"
@@ -415,8 +416,9 @@ def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytes
     shown = capsys.readouterr().out
     assert "NOTHING MEETS THE LIMITS" in shown
     assert "nearest: h100:2 tensor 2 bf16, 2 chips: TPOT without load" in shown
+    assert "would keep the limits" in shown or "chips do not help" in shown
     many = plan("llama-3-8b", on="h100", count=1, rate=500, prompt=1000, output=300, formats="bf16", tpot="8ms")
-    enough = re.search(r"; (\d+) such replicas \(\1 chips\) would keep the limits", " ".join(str(many).split()))
+    enough = re.search(r"; (\d+) such replicas \(\1 chips, count=\1\) would keep the limits", " ".join(str(many).split()))
     assert enough is not None  # and one replica less would not
     reasons = [many.assess(f"h100:{count} bf16").reason for count in (int(enough[1]) - 1, int(enough[1]))]
     assert reasons[0] is not None

@@ -123,6 +123,9 @@ MOST_ROWS = 12
 #: Numbers of chips of each kind and format for which it is said why they are not taken.
 MOST_REJECTED = 12
 
+#: Doublings of the chips of a replica that misses a limit, among which enough are looked for.
+MOST_DOUBLINGS = 4
+
 #: The library whose measured times stand beside a plan by floors.
 MEASURED = "vllm"
 
@@ -414,8 +417,9 @@ class DeploymentPlan(Answer):
             lines = [self._nothing, *self.search.without_constants().values()]
             near = None if self._is_unknown else self.nearest
             if near is not None and near.reason is not None:
-                more = self._more_in_words(enough_copies(self.search, near))
-                lines.append(f"nearest: {near.deployment}, {self._cost(near)}: {near.reason.text}{more}")
+                lines.append(
+                    f"nearest: {near.deployment}, {self._cost(near)}: {near.reason.text}{self._more_in_words()}"
+                )
             return lines
         ranked = {"cost": "", "chips": ", the fewest", "energy": ", the least"}[self.asked.objective]
         taken, cost = self._in_words(best.deployment), self._cost(best)
@@ -525,19 +529,24 @@ class DeploymentPlan(Answer):
         if real.reason is None:
             found = f"it keeps the limits: {self._times(real)} of the rate it can serve"
         else:  # which may serve nothing
-            enough = self.enough_as_measured()
-            found = f"it falls short: {real.reason.text}{self._more_in_words(enough)}"
+            enough = self.enough()
+            found = f"it falls short: {real.reason.text}{self._more_in_words()}"
             apart = best_apart(self._with_measured_times) if self.asked.disaggregate else None
             if apart is not None and (enough is None or apart.cost < enough.cost):
                 found += f"; with prefill apart {self._cost(apart)} would do: {apart.deployment}"
         yield f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
 
-    @staticmethod
-    def _more_in_words(enough: Assessment | None) -> str:
-        """How many replicas would do, where more of them are enough."""
+    def _more_in_words(self) -> str:
+        """How many replicas or chips would do, where more of them are enough, and how they are asked for."""
+        enough = self.enough()
         if enough is None:
-            return ""
-        return f"; {enough.deployment.copies:,} such replicas ({enough.deployment.chips:,} chips) would keep the limits"
+            alone = self.nearest is not None and self.nearest.reason is not None and self.nearest.reason.kind == "limit"
+            return f"; twice to {2**MOST_DOUBLINGS} times as many chips do not help" if alone else ""
+        own, missed = enough.deployment, self.as_measured() if self.nearest is None else self.nearest
+        alike = missed is not None and own.replica == missed.deployment.replica
+        beyond = "" if own.chips in self.asked.counts else f", {spelled('count', own.chips)}"
+        what = f"{own.copies:,} such replicas" if alike else str(own)
+        return f"; {what} ({own.chips:,} chips{beyond}) would keep the limits"
 
     @kept
     def as_measured(self) -> Assessment | None:
@@ -569,6 +578,28 @@ class DeploymentPlan(Answer):
         """
         real = self.as_measured()
         return None if real is None else enough_copies(self._with_measured_times, real)
+
+    @kept
+    def enough(self) -> Assessment | None:
+        """What would keep the limits where nothing that was asked about does: more replicas of the nearest.
+
+        Of one that misses a limit without load, the least power of 2 times its chips. None where none is found. Of a
+        plan by floors that falls short with measured times it is :meth:`enough_as_measured`.
+
+        >>> from roofline import plan
+        >>> found = plan("llama-3-8b", on="h100", count=1, rate=1, prompt=1024, output=128, tpot="2ms", formats="bf16")
+        >>> str(found.nearest.deployment), str(found.enough().deployment)
+        ('h100:1 bf16', 'h100:4 tensor 4 bf16')
+        """
+        missed = self.nearest
+        if self.best is not None or missed is None or missed.reason is None:
+            return self.enough_as_measured()
+        own = missed.deployment
+        if missed.reason.kind != "limit" or own.prefill is not None:
+            return enough_copies(self.search, missed)
+        counts = (own.replica.chips << doublings for doublings in range(1, MOST_DOUBLINGS + 1))
+        found = (self._best_on(own.replica.chip, count, own.replica.formats) for count in counts)
+        return next((each for each in found if each is not None and each.reason is None), None)
 
     @property
     def is_narrowed(self) -> bool:
@@ -824,6 +855,8 @@ class DeploymentPlan(Answer):
             "meets": self.meets,
             "choices": list(map(self._plain, self.choices)),
             "nearest": None if self.nearest is None else self._plain(self.nearest),
+            "as_measured": None if (real := self.as_measured()) is None else self._plain(real),
+            "enough": None if (enough := self.enough()) is None else self._plain(enough),
             "break_even_prices": dict(self.break_even()),
             "frontier": [
                 {"replica": str(curve.replica), **curve.corners.to_dict(), "segments": list(curve.segments())}

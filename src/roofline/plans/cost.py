@@ -344,6 +344,8 @@ class Fleet:
         """The fleet under stable keys."""
         return {
             **attributes(self, "replica", "chips", "each", "price", "basis", "at_peak", "mean"),
+            "prompt": self.trace.prompt,
+            "long_prompt": self.trace.long_prompt,
             "peak_rate": self.trace.peak,
             "mean_rate": self.trace.mean,
             "replicas": [{"time": time, "replicas": count} for time, count in self.trace.replicas(self.each)],
