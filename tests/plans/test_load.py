@@ -222,6 +222,10 @@ def test_steps_of_one_time_without_stalls_are_m_m_c() -> None:
     assert found.in_flight == pytest.approx(7.0)
     assert found.time_to_first_token.mean == pytest.approx(waits / (8.0 - 7.0), rel=1e-9)
     assert found.time_to_first_token.percentile == pytest.approx(np.log(waits / 0.05), rel=1e-2)
+    # where nothing decodes prompts wait in one queue, however many places there are: M/D/1
+    one, many = (ServerTimes.of(step=np.full(n, 0.1), prompt=0.1, output=1).under(9.0) for n in (2, 65))
+    assert one.time_to_first_token == many.time_to_first_token
+    assert one.time_to_first_token.mean == pytest.approx(0.1 + 0.09 / 0.2)
 
 
 @pytest.mark.parametrize(

@@ -696,7 +696,8 @@ class LoadedServer:
 
         def queue(n: int, rest: Mixture | None) -> SingleServerQueue:
             times = Mixture(server.service[n] * work, shares)
-            return SingleServerQueue(self.rate, times, rest, server.arrival_variation, server.most)
+            places = np.inf if self.chain is None else server.most  # no other term has waits for a place without it
+            return SingleServerQueue(self.rate, times, rest, server.arrival_variation, places)
 
         if self.chain is None:
             return [(1.0, queue(0, None))]
