@@ -25,6 +25,7 @@ from benchmarks.estimates.baselines import baselines
 from benchmarks.estimates.rows import KEPT, LEAST, Group, same_kernels, stated_for
 from benchmarks.estimates.shared_constants import fit_alone, fit_family
 from roofline.estimates import fitting, kernel_model, transfer
+from roofline.estimates.attention import launches
 from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few, most_telling
@@ -249,7 +250,13 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
         starts = {
             done[i].group.chip: (
                 on_another_chip(
-                    model, alone[i].values, few[i].chip, train[number].chip, chip(done[i].group.chip), target
+                    model,
+                    alone[i].values,
+                    few[i].chip,
+                    train[number].chip,
+                    chip(done[i].group.chip),
+                    target,
+                    launches=launches_of(one.group) / launches_of(done[i].group),
                 ),
                 stated[number] or policy_elsewhere(model, alone[i].policy, target),
             )
@@ -273,6 +280,11 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
         object.__setattr__(one.constants, "error", {**one.constants.error, **errors})
         found.append(replace(one, left_out=(ratios[0], ratios[1])))
     return found
+
+
+def launches_of(group: Group) -> int:
+    """Kernels that a call of a group's library launches on its chip."""
+    return launches(group.kernel, group.library, group.path, chip(group.chip))
 
 
 def tens(number: int, count: int, kernel: str) -> list[Any]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.estimates import attention, experts
-from roofline.estimates.attention import BEYOND, TRITON, TRITON_TILE, attention_path, heads_apart
+from roofline.estimates.attention import BEYOND, TRITON, TRITON_TILE, attention_path, heads_apart, moved_in_front
 from roofline.estimates.constants import KERNELS
 from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.experts import MARLIN, TILES
@@ -335,16 +335,27 @@ def attention_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     is_prefill, kv = rows[0]["op"] == "attn_prefill", np.where(kv == 0, heads, kv)
     length = column(rows, "s") if is_prefill else column(rows, "st") + 1
     apart = heads_apart(rows[0]["backend"], "" if is_prefill else "decode_attention", heads, kv)
+    shared = np.where(apart, heads / kv, 1.0)
+    in_front = {"rewritten": moved_in_front(rows[0]["backend"], rows[0]["dtype"]), "stored": not is_alone(rows[0])}
     return {
         "batch": column(rows, "b"),
         "heads": heads,
         "kv_heads": np.where(apart, heads, kv),
-        **({} if is_prefill else {"shared": np.where(apart, heads / kv, 1.0)}),
+        **({name: each * heads**0 for name, each in in_front.items()} if is_prefill else {"shared": shared}),
         "head_size": column(rows, "d"),
         "length": length,
         "window": column(rows, "w"),
         "kv_bytes": column(rows, "kb"),
     }
+
+
+def is_alone(row: Mapping[str, str]) -> bool:
+    """Whether attention was timed without the kernel in front that writes keys and values.
+
+    B60's benchmark calls ``forward`` (aiconfigurator, collector/vllm/collect_attn_xpu.py), which in vLLM 0.20 does not
+    write them any more (vllm-project/vllm, pull request 25954); that of NVIDIA's chips calls both.
+    """
+    return CHIPS[row["gpu"]] == "b60"
 
 
 def latent_decode_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:

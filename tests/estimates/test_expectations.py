@@ -94,7 +94,7 @@ def test_more_tokens_after_many_take_no_less_and_no_kernel_much_longer_than_anot
 
 def test_attention_takes_the_time_of_the_keys_that_its_mask_shows() -> None:
     causal = attention(4096, 4096, ", causal")
-    assert 1.3 * causal < attention(4096, 4096, "") < 2 * causal
+    assert 1.25 * causal < attention(4096, 4096, "") < 2 * causal  # the causal one writes its keys into a cache too
     assert attention(4096, 4096, ", causal, window=512") < 0.7 * causal
     assert attention(4096, 4096, ", causal, window=4096") == pytest.approx(causal, rel=0.2)  # the window's kernel
     assert attention(1, 65536, ", causal, window=512") < 0.1 * attention(1, 65536, ", causal")

@@ -93,11 +93,13 @@ def prefill(s: Numbers, c: Numbers) -> float:
     one, longest = mean * block + c["tile_time"], tiles * block + c["tile_time"]
     even = max(heads * tiles * one / CHIP.cores, longest)
     turns = max(math.ceil(heads * tiles / CHIP.cores) * one, longest)
-    moved = 4 * heads * length * size + 2 * s["batch"] * s["kv_heads"] * size * length * (s["kv_bytes"] + 2)
-    slow = moved / (c["memory_efficiency"] * CHIP.bandwidth)
-    memory = slow * (1 - warm(moved, c["cache_share"], 8) * (1 - c["warm_time"]))
+    new = 2 * s["batch"] * s["kv_heads"] * size * length
+    moved = 4 * heads * length * size + new * s["kv_bytes"]
+    in_front = new * (2 + s["kv_bytes"]) + heads * length * size * s["rewritten"]
+    kept = warm(moved + in_front / 2, c["cache_share"], 8)
+    byte = (1 - kept * (1 - c["warm_time"])) / (c["memory_efficiency"] * CHIP.bandwidth)
     compute = even + c["wave_quantisation"] * (turns - even)
-    return norm(compute, memory, c["overlap_exponent"]) + c["launch_time"]
+    return norm(compute, moved * byte, c["overlap_exponent"]) + in_front * byte + c["launch_time"]
 
 
 SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[float, ...]]]] = {
@@ -109,7 +111,7 @@ SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[flo
         prefill,
         {
             "batch": (1, 8), "heads": (32,), "kv_heads": (4, 32), "head_size": (64, 72, 128, 256, 512),
-            "length": (16, 50, 128, 1000, 8192), "kv_bytes": (1, 2),
+            "length": (16, 50, 128, 1000, 8192), "kv_bytes": (1, 2), "rewritten": (0, 3, 4),
         },
     ),
     "contraction": (

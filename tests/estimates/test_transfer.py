@@ -285,6 +285,13 @@ def test_prefill_keeps_its_share_of_the_peak_and_its_blocks_go_with_what_feeds_t
     # 7.50 TFLOP/s a core against 2.55, of which 80% are sustained
     assert ratio["exp_rate"] == pytest.approx(1 / ratio["block_time"]) == pytest.approx(3.663, rel=1e-3)
     assert ratio["compute_efficiency"] == 1.0
+    # three kernels a call of FlashAttention-3 there, two here
+    three = on_another_chip(model, model.defaults(), ada, figures, chip("l40s"), chip("h100"), launches=3 / 2)
+    assert three == {**moved, "launch_time": pytest.approx(1.5 * moved["launch_time"])}
+    prompt = bound("attention(bf16[512, 32, 128], bf16[512, 8, 128], bf16[512, 8, 128], causal)", on="b200")
+    sources = (Estimator("sglang").sources(kernels_of(prompt)[0], chip(on)) for on in ("h200", "b200"))
+    h200, b200 = (next(one for one, _ in each if one.chip == "h100").values["launch_time"] for each in sources)
+    assert b200 == pytest.approx(2 / 3 * h200 * (clock(chip("h200"), 132) or 0) / (clock(chip("b200"), 148) or 1))
     sister = on_another_chip(model, model.defaults(), ada, ada, chip("l40s"), chip("l20"))
     held = [clock_held(chip(key)) or 0.0 for key in ("l20", "l40s")]
     assert sister["compute_efficiency"] == pytest.approx(model.defaults()["compute_efficiency"] * held[0] / held[1])

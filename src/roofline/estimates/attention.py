@@ -6,9 +6,12 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
     mma     = 4 · rows · keys · d / (peak/cores · compute_efficiency · narrow);  exp = rows · keys / exp_rate
     work    = Σ over tiles of visible blocks · block + tile_time;  keys of past tokens in pieces where tiles are few
     compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
-    T       = (compute^p + memory^p)^(1/p) + launch
+    front   = bytes that a kernel in front moves, at the rate of memory
+    T       = (compute^p + memory^p)^(1/p) + front + launch
 
-``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile.
+In front a kernel writes the new keys and values into their cache; TensorRT-LLM's rotates the queries too, and writes
+them again. ``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one
+tile.
 Blocks outside a window are worked through too, and masked, with ``every key``; a kernel that ``looks at every key``
 computes their masks, in the time of exponentials, and drops them.
 Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16, or on all,
@@ -50,6 +53,8 @@ from roofline.estimates.kernel_model import (
     whole,
 )
 from roofline.estimates.row_expectations import decided
+from roofline.estimates.transfer import has_large_cores
+from roofline.hardware.machine import Machine
 from roofline.lazy import np
 from roofline.sizes import Size
 
@@ -238,6 +243,30 @@ def cache_words(kv_bytes: float, cache: str = "") -> list[str]:
     return [f"{cache} cache"]
 
 
+#: Kernels that a call launches: one that writes keys and values, where there is a cache, and the one of attention.
+LAUNCHES = {"prefill_attention": 2, "unmasked_attention": 1}
+#: Libraries whose prefill is FlashAttention-3's, by the family of the larger cores that they ran on: a third kernel
+#: plans its tiles (SGLang; ``prepare_varlen_num_blocks``) or sets their count to zero again (vLLM, which has planned
+#: before; ``skip_scheduler_metadata_computation`` in hopper/flash_api.cpp). SGLang 0.5.10 ran it on A100 too.
+THIRD_KERNEL = {"nvidia-ampere": ("sglang",), "nvidia-hopper": ("sglang", "vllm")}
+
+
+def launches(kernel: str, library: str, path: str, machine: Machine) -> int:
+    """Kernels that a call of a library's attention launches on a chip; 1 where their number says nothing.
+
+    >>> from roofline.hardware import chip
+    >>> [launches("prefill_attention", "vllm", "", chip(on)) for on in ("a100", "h200", "b200")]
+    [2, 3, 2]
+    """
+    third = library in THIRD_KERNEL.get(machine.family, ()) and TRITON not in path and has_large_cores(machine)
+    return LAUNCHES[kernel] + third if kernel in LAUNCHES else 1
+
+
+def moved_in_front(library: str, dtype: str) -> float:
+    """Bytes that a kernel in front of a library's prefill moves of each number of the queries."""
+    return (3.0 if dtype == "fp8" else 4.0) if library == "trtllm" else 0.0
+
+
 def _given(shapes: Shapes, **defaults: float) -> list[Any]:
     values = (shapes.get(name, default) for name, default in defaults.items())
     return list(np.broadcast_arrays(*(np.asarray(value, float) for value in values)))
@@ -253,11 +282,13 @@ def _tile(policy: str) -> tuple[Any, Any, bool]:
 def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of causal attention of ``length`` new tokens after ``past`` ones, in pieces if tiles are few.
 
-    ``later`` is the share of later keys that are seen too: all of them without a mask.
+    ``later`` is the share of later keys that are seen too: all of them without a mask. Where a kernel in front writes
+    keys and values into their cache, ``stored`` is 1, and ``rewritten`` are :func:`moved_in_front`.
     """
-    batch, heads, kv_heads, size, length, past, window, later, kv_bytes = _given(
-        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, later=0, kv_bytes=2
-    )
+    batch, heads, kv_heads, size, length, past, window, later, kv_bytes, stored, rewritten = _given(
+        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, later=0, kv_bytes=2,
+        stored=0, rewritten=0,
+    )  # fmt: skip
     rows, block, packed = _tile(policy)
     rows, block = (np.where(size > WIDEST_WHOLE, np.minimum(each, SMALL_TILE), each) for each in (rows, block))
     group = heads / kv_heads
@@ -293,11 +324,18 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     waves = np.maximum(whole(tiles * pieces / chip.cores) * tile, longest)
     compute = (1 - c["wave_quantisation"]) * even + c["wave_quantisation"] * waves
     keys = past + length
-    moved = 4 * batch * length * size * heads + 2 * batch * size * kv_heads * (keys * kv_bytes + 2 * length)
-    warm = warm_share(moved, c["cache_share"], chip.cache, SHARPNESS)
-    memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
-    time = together(compute, memory, c["overlap_exponent"])
-    return launched(time, memory, c["launch_time"], policy)
+    new = 2 * batch * size * kv_heads * length
+    front = stored * new * (2 + kv_bytes) + rewritten * batch * length * size * heads
+    moved = 4 * batch * length * size * heads + 2 * batch * size * kv_heads * keys * kv_bytes + (1 - stored) * 2 * new
+    warm = warm_share(moved + front / 2, c["cache_share"], chip.cache, SHARPNESS)  # half of it is what attention reads
+    byte = (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
+    time = together(compute, moved * byte, c["overlap_exponent"]) + front * byte
+    return launched(time, (moved + front) * byte, c["launch_time"], policy)
+
+
+def stored_prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time of prefill, where nothing else is said behind a kernel that writes keys and values."""
+    return prefill_parts({"stored": 1.0, **shapes}, chip, c, policy)
 
 
 def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
@@ -383,7 +421,7 @@ MODELS = (
         "prefill_attention",
         (*_SHAPES, "past"),
         PREFILL,
-        prefill_parts,
+        stored_prefill_parts,
         PREFILL_POLICIES,
         _SORTED,
         stated=(TRITON_TILE,),

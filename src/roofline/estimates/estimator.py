@@ -49,6 +49,8 @@ from roofline.estimates.attention import (
     attention_path,
     cache_words,
     heads_apart,
+    launches,
+    moved_in_front,
 )
 from roofline.estimates.constants import (
     KERNELS,
@@ -783,7 +785,8 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
     source = ChipFigures(*(record.figures.get(name, 0.0) for name in ChipFigures._fields))
     target = chip_figures(machine, record, run)
     model = KERNELS[record.kernel]
-    values = on_another_chip(model, record.values, source, target, here, machine)
+    there, known = (launches(record.kernel, record.library, record.path, one) for one in (machine, here))
+    values = on_another_chip(model, record.values, source, target, here, machine, launches=there / known)
     stated = stated_policy(model, record.library, record.dtype, record.path, machine)
     policy = stated or policy_elsewhere(model, record.policy, machine)
     error = {**seen.error, "n_fit": record.error.get("n_fit", 0)}
@@ -1087,8 +1090,10 @@ def attention_of(library: str, run: KernelRun, machine: Machine) -> KernelRun:
     cache, told, _ = run.path.partition(" cache")
     window, form = given.get("window", 0), cache if told else ""
     path = attention_path(run.kernel, kv_bytes, heads, kv_heads, size, window, form, library, cores_of(machine))
+    if run.kernel == "prefill_attention":
+        given = {**given, "rewritten": moved_in_front(library, run.dtype)}
     if not decided(heads_apart(library, run.kernel, heads, kv_heads)):
-        return replace(run, path=path)
+        return replace(run, path=path, shapes=given)
     return replace(run, path=path, shapes={**given, "kv_heads": heads, "shared": heads / kv_heads})
 
 
@@ -1103,7 +1108,7 @@ def _other_kernel(run: KernelRun) -> KernelRun | None:
     A few tokens after others are a prompt, which a prefill kernel runs. More of them are as many as fill a tile of a
     decode kernel. A token alone is a prompt too.
     """
-    given, left_out = run.shapes, {"queries", "past", "later", "shared"}
+    given, left_out = run.shapes, {"queries", "past", "later", "shared", "rewritten"}
     if "queries" in given or _is_prompt_of_one(run):
         kernel, other = "prefill_attention", {"length": given.get("queries", 1.0), "past": 0.0}
     elif run.kernel == "prefill_attention" and decided(given.get("past", 0.0) > 0):

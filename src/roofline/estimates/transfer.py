@@ -15,6 +15,7 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
 Of a collective what cores do goes with the clock, the hop from chip to chip stays as it is, and bytes take the link.
 A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's
 time and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
+A call of attention launches as many kernels as its library's code says, and its launch is as many times as long.
 The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. In prefill attention,
 whose units rest between products, the share of the peak stays from generation to generation and goes with the clock
 that power holds within one; the time beside a block's arithmetic shrinks as the rate that feeds a core grows. Chips of
@@ -313,9 +314,13 @@ def policy_elsewhere(model: KernelModel, policy: str, machine: Machine) -> str:
 
 
 def on_another_chip(
-    model: KernelModel, values: Values, source: ChipFigures, target: ChipFigures, here: Machine, there: Machine
-) -> dict[str, float]:
-    """Constants of one chip for another: ``source`` and ``here`` are the chip that was measured."""
+    model: KernelModel, values: Values, source: ChipFigures, target: ChipFigures, here: Machine, there: Machine,
+    *, launches: float = 1.0,
+) -> dict[str, float]:  # fmt: skip
+    """Constants of one chip for another: ``source`` and ``here`` are the chip that was measured.
+
+    ``launches`` are kernels that a call launches there for each one here.
+    """
     clocks = clock(here, source.cores), clock(there, target.cores)
     cycle = clocks[0] / clocks[1] if clocks[0] and clocks[1] else 1.0
     if not source.matrix_peak or not target.matrix_peak:  # no products: elements, and messages between chips
@@ -345,6 +350,7 @@ def on_another_chip(
             factor = 1.0
         if one.unit == "s":
             factor = 1 / factor if one.moves_with else cycle
+        factor *= launches if one.name == "launch_time" else 1.0
         most = one.high
         if alike and one.moves_with in (
             "power",
