@@ -94,10 +94,10 @@ LEFT_OUT_REASONS = {
         "without them 14.7 of its 16.3 are left; its code has kernels of its own for Ada, beside which, its authors "
         "say, PyTorch's are in many cases faster from 128 rows on (vllm-project/vllm, pull request 6950)"
     ),
-    ("prefill_attention", "fp8", "h100", "unseen"): (
-        "on first halves SGLang's of under 30 µs are 27 to 32 too short: FlashAttention-3, which no other chip runs, "
-        "plans its tiles in a kernel before (sgl-project/sglang, pull request 21104); constants of A100's kernels in "
-        "half precision beside the others' give 18.0 for 21.7, but 18.1 for 14.2 on L40S"
+    ("prefill_attention", "bf16", "h100", "unseen"): (
+        "on first halves it is 15.9; TensorRT-LLM's, the middle one here, starts a tile in 3.3 µs there, by constants "
+        "of the other chips in 1.2 to 1.7: its kernels fill a core of H100 with one block, so that no other hides the "
+        "start; twice the time, and the tiles that code states, give 11.8 on first halves, and lose elsewhere"
     ),
     ("quantised_contraction", "fp8", "h100", "ten_rows"): (
         "on first halves of all chips a spread between them that is 1.5 or 2.4 times as wide gives 9.2 for 9.3"
@@ -113,6 +113,15 @@ LEFT_OUT_REASONS = {
 def percent(value: float | None) -> str:
     """A share as percent with a digit."""
     return "" if value is None else f"{100 * value:.1f}"
+
+
+def is_above(error: float, goal: float) -> bool:
+    """Whether an error is above a goal, as it is told.
+
+    >>> is_above(0.1704, 17), is_above(0.1706, 17)
+    (False, True)
+    """
+    return float(percent(error)) > goal
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -141,7 +150,7 @@ def misses(records: Sequence[KernelConstants]) -> list[str]:
         goal, own = GOALS[kind.name]
         for chip in CHIPS:
             error, aim = (kind.errors(records, chip) or (0.0, 0.0))[0], own.get(chip, goal)
-            if 100 * error > aim + 0.05:
+            if is_above(error, aim):
                 mine = kind.of(records, chip)
                 each = ", ".join(
                     f"{name} {percent(median(r.error['mdape'] for r in mine if r.library == name))}"
@@ -151,7 +160,7 @@ def misses(records: Sequence[KernelConstants]) -> list[str]:
                     f"- {kind.name} on {chip}: {percent(error)} against {aim:g} ({each}{in_other_cuts(mine)}):"
                 )
                 lines += [f"  - {why}" for why in REASONS.get((kind.name, chip), ["the reason is not known"])]
-    for one in (r for r in records if r.kernel == "training_step" and 100 * r.error["mdape"] > TRAINING + 0.05):
+    for one in (r for r in records if r.kernel == "training_step" and is_above(r.error["mdape"], TRAINING)):
         lines.append(f"- training steps: {percent(one.error['mdape'])} against {TRAINING}; so few sources tell little.")
     return lines or ["- none"]
 
@@ -357,7 +366,7 @@ def unseen_misses(records: Sequence[KernelConstants]) -> list[str]:
             group = [r for r in mine if (r.dtype, r.chip) == (dtype, chip)]
             for name, said, goal in zip(("unseen", "ten_rows"), ("left out", "after ten rows"), goals, strict=True):
                 error = median(_each([r.error for r in group], name))
-                if 100 * error > goal + 0.05:
+                if is_above(error, goal):
                     each = ", ".join(
                         f"{library} {percent(median(_each([r.error for r in group if r.library == library], name)))}"
                         for library in dict.fromkeys(r.library for r in group)
@@ -374,7 +383,7 @@ def unseen_misses(records: Sequence[KernelConstants]) -> list[str]:
         known = held.get(kernel)
         if known is None:
             lines.append(f"- {kernel.replace('_', ' ')} within a generation: no data against {goal}.")
-        elif 100 * known.error["mdape"] > goal + 0.05:
+        elif is_above(known.error["mdape"], goal):
             own = percent(known.error.get("by_own_rows"))
             same = percent(known.error.get("by_same_shapes"))
             why = (
@@ -454,7 +463,7 @@ def served(records: Sequence[KernelConstants]) -> list[str]:
     above = [
         f"- {name}: {what} {percent(held[name][key])} against {goal:g}."
         for name, key, what, goal in SERVED_GOALS
-        if 100 * held[name][key] > goal + 0.05
+        if is_above(held[name][key], goal)
     ]
     lines = ["", "Above the goal:", "", *above] if above else []
     return [said, "", *table(("runs", "rows", "MdAPE", "MAPE", "p90", "bias"), rows), "", *_held(records), *lines]
