@@ -108,6 +108,13 @@ def test_the_clock_follows_from_the_peak_in_single_precision_where_it_is_not_sta
     assert clock(chip("a100"), 108) == pytest.approx(1.41e9, rel=1e-3)
 
 
+@pytest.mark.parametrize(("on", "as_"), [("h800", "h100"), ("b300", "b200"), ("l40s", "rtx-6000-ada")])
+def test_a_chip_that_states_no_cores_has_those_of_its_sister_and_not_of_another_generation(on: str, as_: str) -> None:
+    """By A100's 108 cores a launch on H800 took 0.8 of what it takes on H100, which is the same chip."""
+    one, sister = (found("bf16[8, 64] + bf16[8, 64]", key).value for key in (on, as_))
+    assert one == pytest.approx(sister, rel=0.08)
+
+
 def test_an_interval_widens_with_each_doubling_outside_the_measured_sizes() -> None:
     inside, once, twice = (found(f"bf16[64, {k}] @ bf16[{k}, 8192]", "h100") for k in (65536, 131072, 262144))
     each = {one.kernel: one.interval for one in transfers() if one.to == OUTSIDE}["contraction"]

@@ -76,6 +76,7 @@ from roofline.estimates.transfer import (
     SAME,
     STACKED,
     cores_of,
+    cores_or_a_sisters,
     distance,
     mixed,
     of_its_own,
@@ -821,8 +822,8 @@ def _plain(value: Any) -> Any:
 def chip_figures(machine: Machine, record: KernelConstants, run: KernelRun) -> ChipFigures:
     """Figures of the machine; those that constants were fitted with where they are its own.
 
-    These follow what a caller sets: ``hbm=+20%`` is a fifth more than they were fitted with. Cores and cache of the
-    chip that was measured stand in where the machine's are not known.
+    These follow what a caller sets: ``hbm=+20%`` is a fifth more than they were fitted with. Where those are not
+    known, cores of the sister with the nearest peak stand in, and else cores and cache of the chip that was measured.
     """
     held = record.figures
     if record.chip != machine.key or not all(name in held for name in ChipFigures._fields):
@@ -840,7 +841,7 @@ def _data_sheet_figures(machine: Machine, held: Mapping[str, float], run: Kernel
     main = data_level(machine)
     inner = [m for m in machine.memories if not m.link and m.capacity is not None and m is not main]
     cache_bytes = float(inner[0].capacity.value) if inner and inner[0].capacity else held.get("cache", 5e7)
-    cores = float(machine.cores or held.get("cores", 100.0))
+    cores = float(cores_or_a_sisters(machine) or held.get("cores", 100.0))
     bandwidth = float(main.bandwidth.value) if main.bandwidth else held.get("bandwidth", 1e12)
     return ChipFigures(cores, peak, bandwidth, cache_bytes)
 

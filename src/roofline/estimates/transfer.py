@@ -53,6 +53,7 @@ from roofline.estimates.kernel_model import ChipFigures, KernelModel, Values
 from roofline.files import read_toml
 from roofline.frozen import dataclass, field
 from roofline.hardware import chip
+from roofline.hardware.catalog import chips_of_family
 from roofline.hardware.machine import Machine
 from roofline.lazy import np
 
@@ -265,6 +266,29 @@ def _half_precision(machine: Machine) -> float | None:
     """FLOP/s of a chip in half precision as its data sheet states them; None where only the caller does."""
     stated = [unit.peaks[dtype] for unit in machine.units for dtype in ("bf16", "fp16") if dtype in unit.peaks]
     return max((float(figure.value) for figure in stated if not figure.is_set), default=None)
+
+
+def cores_or_a_sisters(machine: Machine) -> int | None:
+    """Cores of a chip; of one that states none those of the sister with the nearest peak, None where there is none.
+
+    >>> from roofline.hardware import chip
+    >>> [cores_or_a_sisters(chip(key)) for key in ("h100", "h800", "b300", "l40s", "rubin")]
+    [132, 132, 148, 142, None]
+    """
+    peak = _half_precision(machine)
+    return (
+        machine.cores
+        if machine.cores or peak is None
+        else _sisters_cores(machine.family, peak, has_large_cores(machine))
+    )
+
+
+@cache
+def _sisters_cores(family: str, peak: float, large: bool) -> int | None:
+    every = map(chip, chips_of_family(family.rpartition("-")[2]))
+    sisters = (one for one in every if one.family == family and one.cores and has_large_cores(one) == large)
+    far = {one.cores: abs((_half_precision(one) or 0.0) - peak) for one in sisters}
+    return min(far, key=lambda cores: far[cores], default=None)
 
 
 def clock(machine: Machine, cores: float) -> float | None:
