@@ -42,6 +42,7 @@ def _mask(rng, function, rows, columns, depth):
         ("less", columns, function("multiply", function("add", chunks[0], 1), width)),
         ("equal", *(function("floor_divide", function("subtract", each, 2), width) for each in (rows, columns))),
         ("less_equal", function("absolute", function("subtract", *chunks)), 1),
+        ("less", function("add", rows, columns), width + 5),
     ]))  # fmt: skip
 
 

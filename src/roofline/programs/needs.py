@@ -221,12 +221,15 @@ def corners(size: int, many: int) -> float:
     return (size - 1) / max(1, many - 1)
 
 
-def picked(asked: Asked, axis: int, rows: Sequence[int] | None) -> Iterator[Region]:
+def picked(asked: Asked, axis: int, rows: Sequence[int] | Elements | None) -> Iterator[Region]:
     """Rows of a table that known indices name, of unknown ones all, as much of each as the result has; and indices."""
     table, index = asked.ins[:2]
     count = product(index)
     flat = regions.reshaped(asked.region, asked.outs[0], (*table[:axis], count, *table[axis + 1 :]))
-    if rows is None:
+    line = rows.line() if isinstance(rows, Elements) and len(index) == 1 else None
+    if line is not None:
+        yield regions.picked_evenly(flat, [*table[:axis], count, *table[axis + 1 :]], axis, table[axis], *line)
+    elif rows is None or isinstance(rows, Elements):
         yield regions.along(flat, table, (axis,))
     else:
         yield regions.picked(flat, axis, [row % table[axis] for row in rows])

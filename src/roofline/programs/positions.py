@@ -80,7 +80,8 @@ def _if_told(function: Callable[_Given, _Found]) -> Callable[_Given, _Found | No
 
 def _of_any(members: Sequence[Any], count: Callable[[Sequence[Any]], Size]) -> Size:
     """How much several have together, those that share some once; ``count`` says how much some of them share."""
-    amount, sharing = 0, [(each,) for each in range(len(members))]
+    amount: Size = 0
+    sharing: list[tuple[int, ...]] = [(each,) for each in range(len(members))]
     many = 0
     for place in sharing:  # what shares nothing shares nothing with one more
         shared = count([members[at] for at in place])
@@ -174,14 +175,23 @@ def _terms(form: Any) -> tuple[list[_Term], Any]:
 
 
 def _at_least(form: Any) -> Parts:
-    """Where a formula is 0 or more, as one condition: ±x + n, p·x - q·y + n, or ±(⌊(x + a)/c⌋ - ⌊(y + b)/c⌋) + n."""
+    """Where a formula is 0 or more, as one condition: ±x + n, ±p·x ± q·y + n, or ±(⌊(x + a)/c⌋ - ⌊(y + b)/c⌋) + n."""
     form = sympy.expand(form)
     if form.is_nonnegative is not None:
         return EVERYWHERE if form.is_nonnegative else NOWHERE
+    places = (*_axes_in(form).values(), *(each for each in form.atoms(sympy.floor) if _axes_in(each)))
+    parts = [form.coeff(each) for each in places]
+    if all(each.is_Rational for each in parts):
+        form = sympy.expand(form * sympy.ilcm(1, *(each.q for each in parts)))
     terms, rest = _terms(form)
     more, less = ([each for each in terms if (each.factor > 0) == is_more] for is_more in (True, False))
-    if not terms or len(more) > 1 or len(less) > 1 or len({each.place for each in terms}) < len(terms):
+    if not terms or len(terms) > 2 or len({each.place for each in terms}) < len(terms):
         raise _Unknown
+    if len(terms) == 2 and not (more and less):  # along the other diagonal
+        (m, x, a, c), (n, y, b, d) = terms
+        if (c, d) != (1, 1):
+            raise _Unknown
+        return _one((m * (x + a) + n * (y + b)) / sympy.gcd(m, n) + sympy.floor(rest / sympy.gcd(m, n)))
     if not less or not more:
         ((factor, own, start, chunk),) = terms
         steps = sympy.floor(rest / abs(factor)) * chunk
@@ -240,10 +250,24 @@ class Visible(NamedTuple):
         return self._replace(parts=_either(self.parts, other.parts))
 
     @_if_told
-    def behind(self, starts: Sequence[Size]) -> Visible:
-        """The mask of a tensor of which this is that of a part, from so many places on along each axis."""
-        back = {place(at - len(starts)): place(at - len(starts)) - start for at, start in enumerate(starts)}
-        return self._replace(parts=_either(*(_moved(part, back) for part in self.parts)))
+    def moved(self, shape: Sequence[Size], along: Sequence[tuple[int, Any, Size] | None]) -> Visible:
+        """The mask of a tensor of which this is that of a result: each axis of the result by one of the tensor.
+
+        Axis, factor and start: a place of the result is the factor times that of the tensor, and the start. None is no
+        axis of the tensor: what differs along it is not told.
+        """
+        names = {place(d - len(along)): told for d, told in enumerate(along)}
+        if any(names.get(place(axis), ()) is None for axis in self.axes()):
+            raise _Unknown
+        found = {
+            own: told[1] * place(told[0] - len(shape)) + told[2] for own, told in names.items() if told is not None
+        }
+        return Visible(tuple(shape), _either(*(_moved(part, found) for part in self.parts)))
+
+    def reshaped(self, out: Sequence[Size], shape: Sequence[Size]) -> Visible | None:
+        """The mask of a tensor of this shape that a result has in another one."""
+        found = Elements(out, cases={sympy.S.One: self.parts}).reshaped(shape)
+        return None if found is None else found.shown(1)
 
     def elements_in(self, box: Sequence[Edges]) -> Size:
         """How many elements of a box it lets see; those of the largest part alone where no more is known."""
@@ -259,7 +283,7 @@ class Visible(NamedTuple):
 
         def seen(parts: Iterable[frozenset[Any]]) -> Size | None:
             moved = _if_told(lambda: _either(*(_moved(part, names) for part in parts)))() if names else frozenset(parts)
-            return None if moved is None else self._replace(parts=moved)._pairs(*along, row, column)
+            return None if moved is None else self._replace(parts=moved)._pairs(along[0], along[1], row, column)
 
         found = seen(self.parts)
         if found is None:
@@ -330,7 +354,8 @@ class Visible(NamedTuple):
 
     def rows_of_several(self) -> list[Edges]:
         """From which rows to which some see more than one column, where these lie side by side."""
-        behind = self.behind([*[0] * (len(self.shape) - 1), 1])
+        last = len(self.shape) - 1
+        behind = self.moved(self.shape, [*((axis, 1, 0) for axis in range(last)), (last, 1, -1)])
         both = None if behind is None else self.both(behind)
         S, T = self.shape[-2:]
         is_told = both is not None and (not both.parts or -2 in both.axes())
@@ -350,7 +375,8 @@ def _seen(part: Iterable[Any], rows: Edges, T: Size, row: int, column: int) -> l
 class _Bounds:
     """What the conditions of a part leave: rows and columns, how far apart they may lie, and how far their chunks.
 
-    By 1 stands how far a column may come after a row, by -1 how far before it.
+    By 1 stands how far a column may come after a row, by -1 how far before it. Turned columns are their negatives: one
+    diagonal becomes the other.
     """
 
     def __init__(
@@ -365,6 +391,10 @@ class _Bounds:
         self.apart: dict[int, int] = {}
         # what rows and columns have before them of a chunk, and its length
         self.chunk: tuple[Size, Size, Size] | None = None
+        own, other = self.places
+        self.is_turned = any(each.coeff(own) * each.coeff(other) > 0 for each in part)
+        if self.is_turned:
+            part, self.columns = [each.xreplace({other: -other}) for each in part], [1 - columns[1], 1 - columns[0]]
         for condition in part:
             self._add(condition)
 
@@ -383,6 +413,8 @@ class _Bounds:
                 raise _Unknown  # chunks before the first
             self.chunk, self.apart[way] = (a, b, length), rest
         elif way and column.factor:
+            if way * column.factor > 0:
+                raise _Unknown  # along both diagonals
             slopes = int(abs(row.factor)), int(abs(column.factor))
             if self.band and slopes != self.slopes:
                 raise _Unknown
@@ -437,13 +469,13 @@ class _Bounds:
     def columns_seen(self) -> list[Edges]:
         """The columns that some row surely sees; of rows with gaps between what they see each beside a row, or few."""
         (r0, r1), (c0, c1) = self.rows, self.columns
-        if not self._leave_gaps():
-            return [(*self.ends(), 1)]
+        if self.is_turned or not self._leave_gaps():
+            return [(*self.ends(last=self._leave_gaps()), 1)]
         sides = [0, 0] if self.chunk else [-self.band.get(-1, 0), self.band.get(1, 0)]
         is_band = self.slopes == (1, 1) and len(self.band) == 2 and not self.chunk
         if is_band and not any(map(is_symbol, sides)) and sides[1] - sides[0] < _MOST_BESIDE:
-            beside = range(sides[0], sides[1] + 1)
-            return [between((r0 + side, r1 + side, self.step), c0, c1) for side in beside]
+            each_side = range(sides[0], sides[1] + 1)
+            return [between((r0 + side, r1 + side, self.step), c0, c1) for side in each_side]
         if self._is_ahead():
             beside = self.chunk[0] - self.chunk[1] if self.chunk else 0
             return [between((r0 + beside, r1 + beside, self.step), c0, c1)]
@@ -453,6 +485,8 @@ class _Bounds:
         """Between which columns all lie that some row sees, or that the ``last`` one does."""
         (r0, r1), (c0, c1), (p, q) = self.rows, self.columns, self.slopes
         is_told = self.is_of_all_rows or is_at_most(r0 + 1, r1)
+        if self.is_turned and not is_told:
+            raise _Unknown
         some = 1 if is_told else 0 if is_at_most(r1, r0) else minimum(1, maximum(0, r1 - r0))
         a, b, chunk = self.chunk or (0, 0, 1)
         if self.chunk is not None and self.band and not self._is_ahead():
@@ -464,6 +498,8 @@ class _Bounds:
             c1 = minimum(c1, (ceil_div(r1 + a, chunk) + self.apart[1]) * chunk - b)
         c0 = maximum(c0, ceil_div(p * r0 - self.band[-1], q)) if -1 in self.band else c0
         c1 = minimum(c1, floor_div(p * (r1 - 1) + self.band[1], q) + 1) if 1 in self.band else c1
+        if self.is_turned:
+            return 1 - c1, 1 - c0
         return c0, c1 if is_told else c0 if some == 0 else minimum(c1, c0 + some * c1)
 
     def _is_ahead(self) -> bool:
@@ -478,7 +514,7 @@ class _Bounds:
         if self.band and self.apart:
             return self.step != 1
         reach = self.chunk[2] if self.chunk else sum(self.band.values()) + 2 - q
-        return is_narrow and not (p == self.step == 1 == q) and not is_at_most(p * self.step, reach)
+        return is_narrow and not (p == q == 1 and sizes.is_one(self.step)) and not is_at_most(p * self.step, reach)
 
 
 def _closer(band: Mapping[int, Size], way: int, side: Size) -> dict[int, Size]:
@@ -606,6 +642,14 @@ class Elements:
     def open_sizes(self) -> set[Any]:
         """The open sizes in the formulas."""
         return {each for form in self._forms() for each in form.free_symbols - {*_axes_in(form).values()}}
+
+    def line(self) -> tuple[Size, int] | None:
+        """The first number and by how much each next one along the last axis is larger; None where that is not told."""
+        value, *others = self.cases
+        first = sizes.plain_number(value.xreplace({place(-1): sympy.S.Zero}))
+        step = sympy.expand(value - first).coeff(place(-1))
+        is_told = not others and step.is_Integer and value - first - step * place(-1) == 0
+        return (first, int(step)) if is_told else None
 
     def transposed(self, order: Sequence[int]) -> Elements | None:
         """The axes in another order."""
@@ -962,7 +1006,8 @@ def _hidden_of_open(
 
     def own(operand: Any, of: str = kind) -> Elements | int:
         mask = held(operand, of)
-        return mask if isinstance(mask, Elements) else int(mask is not None and bool(np.all(mask)))
+        found = of_values(mask) if isinstance(mask, np.ndarray) else mask
+        return found if isinstance(found, Elements) else int(mask is not None and bool(np.all(mask)))
 
     found: Elements | int | None = 0
     if name == "where" and isinstance(given[0], Elements):

@@ -45,6 +45,7 @@ from roofline.sizes import (
     Size,
     at_typical_size,
     has_more_operations,
+    is_one,
     is_surely,
     is_symbol,
     is_zero,
@@ -247,6 +248,12 @@ class MaskedBox(tuple[Edges, ...]):
         return found
 
 
+def under(box: Box, found: Box, told: Sequence[tuple[int, Any, Size] | None]) -> Box:
+    """Where a box comes from, under its mask if each of its axes is told by one there (``Visible.moved``)."""
+    mask = box.mask.moved([last for _, last, _ in found], told) if isinstance(box, MaskedBox) else None
+    return found if mask is None else MaskedBox(found, mask)
+
+
 def union(*regions: Region | Sequence[Box]) -> Region:
     """What several regions have together."""
     if any(region is None for region in regions):
@@ -395,8 +402,10 @@ def sliced(region: Region, shape: Sequence[int], starts: Sequence[int], steps: S
     def back(box: Box) -> list[Box]:
         along = zip(box, starts, steps, strict=True)
         found = tuple(edge(start + e[0] * step, _places(e), e[2] * step) for e, start, step in along)
-        mask: Any = box.mask.behind(starts) if isinstance(box, MaskedBox) and {*steps} <= {1} else None
-        return [found if mask is None else MaskedBox(found, mask)]
+        return [under(box, found, told)]
+
+    pairs = enumerate(zip(starts, steps, strict=True))
+    told = [(d, 1, -start) if step == 1 else (d, _ratio(1, step), -_ratio(start, step)) for d, (start, step) in pairs]
 
     return each(box_in(region, shape), back)
 
@@ -411,7 +420,9 @@ def joined(region: Region, axis: int, start: int, size: int, gap: int = 1) -> Re
 
     def back(box: Box) -> list[Box]:
         found = _within(box[axis], start, size, gap)
-        return [] if found is None else [(*box[:axis], found, *box[axis + 1 :])]
+        told = [(d, gap, start) if d == axis else (d, 1, 0) for d in range(len(box))]
+        own = None if found is None else (*box[:axis], found, *box[axis + 1 :])
+        return [] if own is None else [under(box, own, told)]
 
     return each(region, back)
 
@@ -598,13 +609,24 @@ def _runs(rows: Any) -> list[Edges]:
 
 def moved(region: Region, order: Sequence[int]) -> Region:
     """Of a tensor whose dimensions stand in another order in the result."""
-    return each(region, lambda box: [tuple(box[list(order).index(place)] for place in range(len(order)))])
+    told = [(axis, 1, 0) for axis in order]
+
+    def back(box: Box) -> list[Box]:
+        return [under(box, tuple(box[list(order).index(place)] for place in range(len(order))), told)]
+
+    return each(region, back)
 
 
 def broadcast(region: Region, shape: Sequence[int], places: Sequence[int]) -> Region:
     """Of a tensor whose dimensions stand at these places of the result; those of size one are repeated."""
     along = list(zip(places, shape, strict=True))
-    return each(region, lambda box: [tuple((0, 1, 1) if n == 1 else box[place] for place, n in along)])
+    kept = {place: axis for axis, (place, n) in enumerate(along) if not is_one(n)}
+
+    def back(box: Box) -> list[Box]:
+        told = [(kept[d], 1, 0) if d in kept else None for d in range(len(box))]
+        return [under(box, tuple((0, 1, 1) if n == 1 else box[place] for place, n in along), told)]
+
+    return each(region, back)
 
 
 def aligned(region: Region, shape: Sequence[int], out: Sequence[int]) -> Region:
@@ -619,9 +641,13 @@ def aligned(region: Region, shape: Sequence[int], out: Sequence[int]) -> Region:
 def along(region: Region, shape: Sequence[int], axes: Sequence[int], kept: bool = True) -> Region:
     """Of a tensor that is worked on along these axes, which the result has too if they are ``kept``."""
 
+    others = [place for place in range(len(shape)) if place not in axes]
+    told = [None if d in axes else (d, 1, 0) for d in range(len(shape))] if kept else [(d, 1, 0) for d in others]
+
     def back(box: Box) -> list[Box]:
         rest = iter(edges for place, edges in enumerate(box) if not (kept and place in axes))
-        return [tuple((0, size, 1) if place in axes else next(rest) for place, size in enumerate(shape))]
+        found = tuple((0, size, 1) if place in axes else next(rest) for place, size in enumerate(shape))
+        return [under(box, found, told)]
 
     return each(region, back)
 
@@ -639,13 +665,14 @@ def up_to(region: Region, shape: Sequence[int], axis: int, reverse: bool = False
 def flipped(region: Region, shape: Sequence[int], axes: Sequence[int]) -> Region:
     """Of a tensor that the result has backwards along these axes."""
 
+    told = [(d, -1, size - 1) if d in axes else (d, 1, 0) for d, size in enumerate(shape)]
+
     def back(box: Box) -> list[Box]:
-        return [
-            tuple(
-                edge(size - 1 - (e[0] + (_places(e) - 1) * e[2]), _places(e), e[2]) if place in axes else e
-                for place, (e, size) in enumerate(zip(box, shape, strict=True))
-            )
-        ]
+        found = tuple(
+            edge(size - 1 - (e[0] + (_places(e) - 1) * e[2]), _places(e), e[2]) if place in axes else e
+            for place, (e, size) in enumerate(zip(box, shape, strict=True))
+        )
+        return [under(box, found, told)]
 
     return each(region, back)
 
@@ -789,6 +816,22 @@ def picked(region: Region, axis: int, places: Sequence[int]) -> Region:
     return each(region, lambda box: with_rows(box, axis, held[slice(*box[axis])]))
 
 
+def picked_evenly(region: Region, shape: Sequence[Size], axis: int, size: Size, first: Size, step: int) -> Region:
+    """Of a tensor, ``size`` long along an axis, of which a result has each ``step``-th row from ``first`` on.
+
+    >>> picked_evenly((((0, 2, 1),),), (3,), 0, 8, 7, -2)                  # 7 and 5 of 7, 5, 3
+    (((5, 8, 2),),)
+    """
+    last = first + step * (shape[axis] - 1)
+    low, high = (last, first) if step < 0 else (first, last)
+    if not (is_at_most(0, low) and is_less(high, size)):
+        return along(region, [size if d == axis else n for d, n in enumerate(shape)], (axis,))
+    found = flipped(region, shape, (axis,)) if step < 0 else region
+    each_axis = range(len(shape))
+    starts = [low if d == axis else 0 for d in each_axis]
+    return sliced(found, shape, starts, [abs(step) if d == axis else 1 for d in each_axis])
+
+
 def with_rows(box: Box, axis: int, rows: Any) -> list[Box] | None:
     """A box with these places along an axis, in runs; None for too many."""
     runs = _runs(np.unique(rows))
@@ -818,7 +861,13 @@ def reshaped(region: Region, out: Sequence[int], shape: Sequence[int]) -> Region
     if tuple(out) == tuple(shape):
         return region
     strides = [prod(out[place + 1 :]) for place in range(len(out))]
-    return each(region, lambda box: boxes_of(stretches_of(box, strides), shape))
+
+    def back(box: Box) -> Sequence[Box] | None:
+        found = boxes_of(stretches_of(box, strides), shape)
+        mask = box.mask.reshaped(out, shape) if found and isinstance(box, MaskedBox) else None
+        return found if mask is None or found is None else [MaskedBox(each, mask) for each in found]
+
+    return each(region, back)
 
 
 def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:
@@ -857,7 +906,7 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     row = expanded(prod(shape[1:]))
     if not row:
         return []
-    ratios = [_whole_quotient(stride, row) for _, stride in steps]
+    ratios = [whole_quotient(stride, row) for _, stride in steps]
     outer = [(n, ratio) for (n, _), ratio in zip(steps, ratios, strict=True) if ratio is not None]
     inner = tuple(step for step, ratio in zip(steps, ratios, strict=True) if ratio is None)
     reach = sum((n - 1) * stride for n, stride in inner)
@@ -881,7 +930,7 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     ):  # a step that goes on from one row to the next: its end of the first, whole ones, the rest
         turn = row // stride
         head = minimum(n, -(-(row - inside) // stride)) if is_at_most(stride, inside) else 0
-        full = expanded((n - head) // turn if (q := _whole_quotient(n - head, turn)) is None else q)
+        full = expanded((n - head) // turn if (q := whole_quotient(n - head, turn)) is None else q)
         if q is None and is_symbol(full):
             return None  # nobody knows where in a row the rest ends
         parts.append((start, ((head, stride), *others)))
@@ -991,7 +1040,7 @@ def _grid_of(places: Sequence[Stretches], others: Sequence[Stretches] = ()) -> t
             shared = expanded(sympy.gcd(far, stride)) if is_symbol(far + stride) else gcd(far, stride)
         if not strides or shared != strides[-1]:
             strides.append(shared)
-    wholes = [_whole_quotient(far, near) for far, near in pairwise(strides)]
+    wholes = [whole_quotient(far, near) for far, near in pairwise(strides)]
     last = maximum(*(each.last for each in (*places, *others)))
     return strides, () if None in wholes else (whole_quotient_of(last, strides[0]) + 1, *wholes)
 
@@ -1060,7 +1109,7 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
         if total == left or is_surely(le, total, left):
             continue
         loops = any(often != 1 for _, often in parts.values())
-        shares = {ident: _whole_quotient(moved * left, total) for ident, (moved, _) in parts.items() if loops}
+        shares = {ident: whole_quotient(moved * left, total) for ident, (moved, _) in parts.items() if loops}
         if shares and None not in shares.values():
             limits |= {ident: minimum(parts[ident][0], share) for ident, share in shares.items() if share is not None}
             continue
@@ -1107,7 +1156,12 @@ def _with_spare(op: Op, spare: dict[str, int]) -> tuple[Op, ...]:
     return (first, *_with_spare(replace(op, repeat=op.repeat - steps), spare))
 
 
-def _whole_quotient(amount: Size, of: Size) -> Size | None:
+def _ratio(amount: Size, of: Size) -> Any:
+    """A quotient that is no float."""
+    return sympy.sympify(amount) / of
+
+
+def whole_quotient(amount: Size, of: Size) -> Size | None:
     """A quotient, where it is whole for every size."""
     if not (is_symbol(amount) or is_symbol(of)):
         return amount // of if amount % of == 0 else None

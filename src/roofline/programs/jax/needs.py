@@ -169,7 +169,7 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
     given = [None if isinstance(each, Hidden) else each for each in given]
     if eqn.primitive.name == "dot_general":
         given = [positions.worked_out("not_equal", x, 0) if isinstance(x, Elements) else x for x in given]
-    elif eqn.primitive.name not in ("select_n", "mul"):  # which look at formulas of positions
+    elif eqn.primitive.name not in ("select_n", "mul", "gather"):  # which look at formulas of positions
         given = _arrays(given)
     given = [_counted_from_least(each) if isinstance(each, Elements) else each for each in given]
     found = everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
@@ -346,7 +346,7 @@ def _gathered(each: Asked) -> Iterator[Region]:
     numbers, indices = each.facts["dimension_numbers"], picking(each.numbers[1])
     sizes, batched = _sizes(each.facts["slice_sizes"]), getattr(numbers, "operand_batching_dims", ())
     if indices is None:
-        yield from _gathered_anywhere(each, sizes)
+        yield from _gathered_in_line(each, sizes) or _gathered_anywhere(each, sizes)
         return
     if batched:  # which are places of the array too
         own = np.indices(indices.shape[:-1])[[*numbers.start_indices_batching_dims]]
@@ -357,9 +357,12 @@ def _gathered(each: Asked) -> Iterator[Region]:
         starts = _starts(each, [at.get(axis, 0) for axis in range(len(sizes))], sizes)
         assert starts is not None
 
+        kept = [axis for axis in range(len(sizes)) if axis not in collapsed]
+
         def standing(box: Any) -> list[Any]:
             edges = iter(box)
-            return [tuple((0, 1, 1) if axis in collapsed else next(edges) for axis in range(len(sizes)))]
+            found = tuple((0, 1, 1) if axis in collapsed else next(edges) for axis in range(len(sizes)))
+            return [regions.under(box, found, [(axis, 1, 0) for axis in kept])]
 
         yield regions.sliced(regions.each(each.region, standing), sizes, starts, (1,) * len(sizes))
         return
@@ -369,6 +372,22 @@ def _gathered(each: Asked) -> Iterator[Region]:
     shown = dict(zip(kept, numbers.offset_dims, strict=True))
     found = regions.each(each.region, lambda box: regions.named(box, places, batch, shown, axes, len(sizes)))
     yield from _gathered_anywhere(each, sizes) if found is WHOLE and batched else [found]
+
+
+def _gathered_in_line(each: Asked, sizes: Sequence[Size]) -> list[Region]:
+    """Of an array of which rows are picked evenly apart along one axis, so many as nobody knows; nothing of others."""
+    numbers, formula = each.facts["dimension_numbers"], each.numbers[1]
+    axes, batch = numbers.start_index_map, [d for d in range(len(each.outs[0])) if d not in numbers.offset_dims]
+    is_of_rows = len(axes) == len(batch) == 1 and tuple(numbers.collapsed_slice_dims) == tuple(axes)
+    column = formula.moved(each.ins[1][:-1], [positions.place(-1), 0]) if isinstance(formula, Elements) else None
+    line = None if column is None else column.line()
+    if not is_of_rows or line is None:
+        return []
+    (axis,), (at,) = axes, batch
+    order = [d - (d > axis) + (d - (d > axis) >= at) if d != axis else at for d in range(len(sizes))]
+    shape = [each.outs[0][d] for d in order]
+    flat = regions.moved(each.region, [order.index(d) for d in range(len(order))])
+    return [regions.picked_evenly(flat, shape, axis, each.ins[0][axis], *line)]
 
 
 def _gathered_anywhere(each: Asked, sizes: Sequence[Size]) -> Iterator[Region]:

@@ -39,7 +39,7 @@ from roofline.programs.pytorch.rules.vector import BATCH_NORMS
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import NOTHING, WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
-from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum
+from roofline.sizes import Size, is_one, is_surely, is_symbol, is_zero, maximum, minimum
 from roofline.work import Op, Tensor
 
 #: Functions that take the softmax of scores, and products of matrices.
@@ -510,9 +510,11 @@ def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
     """The elements of a tensor that lie at places of its storage; all where these lie on no common grid."""
     assert tensor.layout is not None
     strides, start, width = tensor.layout
-    own = [each for each in places if isinstance(each, BoxStretches)]
-    if own and len(own) == len(places) and all((e.shape, e.layout) == (tensor.shape, tensor.layout) for e in own):
-        return regions.union(*((each.box,) for each in own))
+    boxes = {each: _box_in(tensor, each) for each in places if isinstance(each, BoxStretches)}
+    own = {each: box for each, box in boxes.items() if box is not None}
+    if own:
+        rest = [each for each in places if each not in own]
+        return regions.union(tuple(own.values()), _region(tensor, rest) if rest else ())
 
     def is_dense(order: Sequence[int]) -> bool:
         behind = (regions.expanded(prod(tensor.shape[d] for d in order[at + 1 :]) * width) for at in range(len(order)))
@@ -532,6 +534,32 @@ def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
         found = regions.union(*(regions.boxes_of(each, (*shape, width)) for each in places))
     region = regions.each(found, lambda box: [tuple(box[order.index(d)] for d in range(len(order)))])
     return regions.box_in(region, tensor.shape)
+
+
+def _box_in(tensor: TensorOperand, places: BoxStretches) -> regions.Box | None:
+    """The box of a tensor that a box of a view of it is, under its mask; None where it has none, or it is not told."""
+    if (places.shape, places.layout) == (tensor.shape, tensor.layout):
+        return places.box
+    assert tensor.layout is not None
+    (strides, start, width), (apart, first, other) = tensor.layout, places.layout
+    if places.masked is None or width != other:
+        return None
+    begin = regions.boxes_of(Stretches(regions.expanded(first - start), ()), (*tensor.shape, width))
+    if begin is None or len(begin) != 1:
+        return None
+    found, told = list(begin[0][:-1]), list[tuple[int, Any, Size] | None]()
+    for size, stride, (low, high, step) in zip(places.shape, apart, places.box, strict=True):
+        times = [None if is_zero(own) else regions.expanded(regions.whole_quotient(stride, own)) for own in strides]
+        axis = next((d for d, n in enumerate(times) if type(n) is int and n > 0 and found[d] == begin[0][d]), None)
+        if is_zero(stride) or is_one(size):
+            told.append(None)
+        elif axis is None:
+            return None
+        else:
+            n, at = times[axis] or 1, begin[0][axis][0]
+            found[axis] = regions.edge(at + low * n, -(-(high - low) // step), step * n)
+            told.append((axis, sympy.Rational(1, n), -sympy.sympify(at) / n))
+    return regions.under(places.box, tuple(found), told)
 
 
 def _places(tensor: TensorOperand, region: Region) -> Sequence[Stretches]:
@@ -632,7 +660,13 @@ def _rows(operand: TensorOperand) -> Sequence[int] | None:
 
 
 def _picked(each: Asked, axis: int) -> Iterator[Region]:
-    return needs.picked(each, axis, _rows(each.numbers[1]))
+    return needs.picked(each, axis, _rows_or_formula(each.numbers[1]))
+
+
+def _rows_or_formula(index: TensorOperand) -> Sequence[int] | Elements | None:
+    """Places that an index names, one by one, or as a formula of an open number of them."""
+    rows = _rows(index)
+    return index.formulas if rows is None else rows
 
 
 def _bagged(each: Asked) -> Iterator[Region]:
@@ -656,7 +690,7 @@ def _indexed(each: Asked) -> Iterator[Region]:
     chosen = _by_axis(each.facts.args[1])
     if len(chosen) == 1 and next(iter(chosen.values())).dtype not in ("bool", "uint8"):
         ((axis, index),) = chosen.items()
-        yield next(needs.picked(each._replace(ins=(table, index.shape)), axis, _rows(index)))
+        yield next(needs.picked(each._replace(ins=(table, index.shape)), axis, _rows_or_formula(index)))
         if each.ins[1] == index.shape:
             yield from [*_picked(each, axis)][1:]
         return
