@@ -17,6 +17,7 @@ from roofline.errors import InputError
 from roofline.ops.counting import one_each
 from roofline.programs import trace as trace_any
 from roofline.programs.jax.registry import Call, Value, find
+from roofline.sizes import symbol
 from roofline.work import Tensor
 from tests.strategies import some
 
@@ -225,6 +226,8 @@ def test_a_bound_that_a_loop_carries_is_its_number_where_it_stays():
     for bound in (lambda: jnp.array(6), lambda: jnp.array(5) + 1):
         found = trace(lambda x, bound=bound: lax.fori_loop(0, bound(), lambda i, c: c @ x, x), _shape(8, 8))
         assert found.flops() == 6 * 2 * 8**3
+    opened = trace(lambda x, y: lax.fori_loop(1, y.shape[0], lambda i, c: c @ x, x), "fp32[8, 8]", "fp32[S]")
+    assert [opened.flops().subs(symbol("S"), size) for size in (1, 9)] == [0, 8 * 2 * 8**3]
     with pytest.raises(InputError, match="how often this while loop runs"):
         trace(lambda x: loop(x, 1), _shape(8, 8))
 

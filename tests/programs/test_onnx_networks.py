@@ -155,6 +155,15 @@ def test_what_a_scan_reads_slice_by_slice_is_not_read_again(after):
     assert traced.bound(on="h100").footprint.parts["weight"] == 4 * 6 * 16 * 16
 
 
+def test_a_scan_with_a_batch_of_its_own_is_refused():
+    body = helper.make_graph([helper.make_node("Relu", ["row"], ["out"])], "cell", [value("row", 3)], [value("out", 3)])
+    scan = helper.make_node("Scan", ["", "rows"], ["ys"], body=body, num_scan_inputs=1)
+    old = model([scan], [value("rows", 2, 5, 3)], [value("ys", 2, 5, 3)])
+    old.opset_import[0].version = 8
+    with pytest.raises(InputError, match="a Scan of operator set 8 has a batch"):
+        trace(old)
+
+
 @pytest.mark.parametrize("given", [("last", "ys"), ("last",), ("ys",)])
 @pytest.mark.parametrize("stacked", ["Relu", "Identity", "before"])
 def test_a_recurrence_is_scanned_in_onnx_as_in_jax(stacked, given):

@@ -514,7 +514,7 @@ class _Bounds:
         if self.band and self.apart:
             return self.step != 1
         reach = self.chunk[2] if self.chunk else sum(self.band.values()) + 2 - q
-        return is_narrow and not (p == q == 1 and sizes.is_one(self.step)) and not is_at_most(p * self.step, reach)
+        return is_narrow and (p, q, self.step) != (1, 1, 1) and not is_at_most(p * self.step, reach)
 
 
 def _closer(band: Mapping[int, Size], way: int, side: Size) -> dict[int, Size]:

@@ -40,12 +40,12 @@ from roofline.errors import DTypeError, InputError, a_or_an
 from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.programs import api
-from roofline.programs.jax.indices import held_numbers, number_of
+from roofline.programs.jax.indices import SAME, held_numbers, number_of, of_positions
 from roofline.programs.jax.needs import LEAST, MaskFinder, needed_of
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, untyped, value_of
 from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import PICKING, JaxprContext, JaxprWalker, Operand, Region, is_user, open_jaxpr
-from roofline.programs.positions import of_values
+from roofline.programs.positions import Elements, of_values
 from roofline.programs.regions import WHOLE, as_named, counted_from, elements_of, needed_at_most, picked_together
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
 from roofline.programs.tensor_parts import LoopSteps, first_part
@@ -53,7 +53,7 @@ from roofline.programs.traced import Traced
 from roofline.progress import stopped
 from roofline.quantity import format_amount as show
 from roofline.signatures import either
-from roofline.sizes import Size, is_symbol, product
+from roofline.sizes import Size, ceil_div, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -448,7 +448,9 @@ def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: 
     begun = len(walker.ops)
     for name, times in _steps(trips, apart, walker, f"{context.place}a while loop"):
         if name != "0":
-            state = _loop_state(walker, state)
+            handed = zip(state, carried, body_program.outvars, strict=True)
+            sizes = [old if new is var and old is not None and old.touched == 0 else None for old, var, new in handed]
+            state = [size or made for size, made in zip(sizes, _loop_state(walker, state), strict=True)]
         body = _inside(context, times, state, name)
         after = walker.inline(params["body_jaxpr"], [*consts, *state], body)
         state = _carry(walker, state, after, name != "0")
@@ -471,10 +473,10 @@ _STEPS: dict[str, Callable[[int, int, int], range]] = {
 }
 
 
-def counted_trips(eqn: Any, known: Mapping[Any, Any]) -> int | None:
+def counted_trips(eqn: Any, known: Mapping[Any, Any]) -> Size | None:
     """How often a loop runs whose condition compares a counter with a ``known`` number; None for any other.
 
-    The counter starts at a whole number, and the body adds one to it or subtracts one.
+    The counter starts at a whole number, and the body adds one to it or subtracts one. Either may be an open size.
     """
     condition, body = (open_jaxpr(eqn.params[name])[0] for name in ("cond_jaxpr", "body_jaxpr"))
     outside, inside = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
@@ -484,16 +486,23 @@ def counted_trips(eqn: Any, known: Mapping[Any, Any]) -> int | None:
     pairs = zip(condition.invars[outside:], carried, body.outvars, strict=True)
     moving = {var for tested, old, new in pairs if old is not new for var in (tested, old)}
 
-    def number(atom: Any, at_start: bool = False) -> int | None:
+    def number(atom: Any, at_start: bool = False) -> Size | None:
         """The whole number that an operand is, in every step or at the start."""
         if not hasattr(atom, "val"):
-            atom = given.get(atom) if at_start or atom not in moving else None
+            atom = given.get(atom, atom) if at_start or atom not in moving else None
         found = None if atom is None else number_of(atom, known)
+        if isinstance(found, Elements):
+            return found.number
         return int(found) if isinstance(found, np.ndarray) and not found.ndim and found.dtype.kind in "iu" else None
 
-    if len(condition.eqns) != 1 or condition.eqns[0].primitive.name not in _STEPS:
+    *before, test = condition.eqns or [eqn]
+    known = dict(known)
+    for each in before:  # which give an open size as a number
+        found = [number_of(given.get(atom, atom), known) for atom in each.invars]
+        known[each.outvars[0]] = of_positions(each, found) if each.primitive.name in ("dim_as_value", *SAME) else None
+    if test.primitive.name not in _STEPS or any(known[each.outvars[0]] is None for each in before):
         return None
-    name, (counter, bound) = condition.eqns[0].primitive.name, condition.eqns[0].invars
+    name, (counter, bound) = test.primitive.name, test.invars
     if number(counter) is not None:
         name, counter, bound = _MIRRORED[name], bound, counter
     if hasattr(counter, "val") or counter not in condition.invars[outside:]:
@@ -507,6 +516,10 @@ def counted_trips(eqn: Any, known: Mapping[Any, Any]) -> int | None:
     if start is None or end is None or not step or (made.primitive.name == "sub" and other is made.invars[0]):
         return None
     step = -step if made.primitive.name == "sub" else step
+    if any(map(is_symbol, (start, end, step))):
+        way = {"l": 1, "g": -1}.get(name[0], 0)
+        is_told = not is_symbol(step) and step * way > 0
+        return maximum(0, ceil_div(way * (end - start) + int(name[1] == "e"), abs(step))) if is_told else None
     try:
         return len(_STEPS[name](start, end, step))
     except ValueError:  # the counter runs away from its bound
