@@ -354,6 +354,10 @@ def test_messages_take_other_ways_too_where_links_lead_there() -> None:
         wires = {amount for key, amount in found.work.items() if key.quantity == "wire"}
         assert found.algorithm == "striped"
         assert max(wires) == pytest.approx(2**30 * share)
+    # a chip's next one is along the last axis of the slice, whatever the axes of the mesh are called
+    meshes = (with_mesh(chip("v4:4x4x8"), {one: 16, other: 8}).mesh for one, other in ("AB", "BA"))
+    first, second = ([*cost("Permute", mesh.axes, 2**20, "striped").work.items()] for mesh in meshes)
+    assert [amount for _, amount in first] == [amount for _, amount in second]
 
 
 def test_one_hop_goes_over_all_tiers_of_a_fat_tree() -> None:

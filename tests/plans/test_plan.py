@@ -418,7 +418,9 @@ def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytes
     assert "nearest: h100:2 tensor 2 bf16, 2 chips: TPOT without load" in shown
     assert "would keep the limits" in shown or "chips do not help" in shown
     many = plan("llama-3-8b", on="h100", count=1, rate=500, prompt=1000, output=300, formats="bf16", tpot="8ms")
-    enough = re.search(r"; (\d+) such replicas \(\1 chips, count=\1\) would keep the limits", " ".join(str(many).split()))
+    enough = re.search(
+        r"; (\d+) such replicas \(\1 chips, count=\1\) would keep the limits", " ".join(str(many).split())
+    )
     assert enough is not None  # and one replica less would not
     reasons = [many.assess(f"h100:{count} bf16").reason for count in (int(enough[1]) - 1, int(enough[1]))]
     assert reasons[0] is not None

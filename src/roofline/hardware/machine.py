@@ -507,7 +507,7 @@ class AxisSegment:
     holds, else a line), switch, or mesh (a link between every two). ``size`` counts the members, ``below`` the chips
     of the axis under each. ``nested`` says that what leaves an outer unit has crossed this link too (a fat tree),
     ``reduces`` what the switches add up on its way; a chip has ``lanes`` links at once. ``cut`` holds the size of
-    the axis of a slice that this is a part of, and whether that axis closes.
+    the axis of a slice that this is a part of, and whether that axis closes; ``number`` is its place along the slice.
     """
 
     place: str
@@ -522,6 +522,7 @@ class AxisSegment:
     reduces: Reduction | None = None
     lanes: int = 1
     cut: tuple[int, bool] | None = None
+    number: int = 0
 
     @property
     def directions(self) -> Size:

@@ -281,12 +281,13 @@ def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[SliceAxis]])
     """
     names = {} if any(name in AXIS_NAMES for name in inside) else dict(enumerate(AXIS_NAMES))
     made: dict[str, MeshAxis] = {}
+    numbers = itertools.count()
     for name, size in inside.items():
         parts = [axis for axis in taken[name] if not is_one(axis.size)]
         places = [name] if len(parts) == 1 else [f"{name}.{count}" for count in range(1, len(parts) + 1)]
         segments = tuple(
             segment_over(
-                axis.link, axis.tier, place, axis.size, topology="torus", wrap=axis.closed,
+                axis.link, axis.tier, place, axis.size, topology="torus", wrap=axis.closed, number=next(numbers),
                 resource=f"{axis.link.name} {names.setdefault(axis.number, place)}",
                 # an axis of symbolic or array size is never cut
                 cut=(axis.whole, bool(axis.ring)) if isinstance(axis.size, int) and axis.size != axis.whole else None,

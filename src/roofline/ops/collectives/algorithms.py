@@ -278,7 +278,7 @@ def _back_from_a_link(call: CollectiveCall, hops: OfSegment, *, rings: bool = Fa
     """
     if call.kind != "AllReduce" or len(call.groups) != 1 or not (rings or call.groups[0].topology == "torus"):
         return hops
-    segments = sorted(call.groups[0].segments, key=lambda each: each.place)
+    segments = sorted(call.groups[0].segments, key=lambda each: each.number)
     closed = [1 if rings else _closes(each) for each in segments]
     even = [ring * (2 * half_way(each.size) - each.size + 1) for ring, each in zip(closed, segments, strict=True)]
     many = [more_than_one(each.size) for each in segments]
@@ -582,7 +582,7 @@ def _spread_by_trees(call: CollectiveCall) -> OfSegment:
     one_more: dict[str, Size] = {}
     several: dict[str, Size] = {}
     for group in call.groups:
-        segments = sorted(group.segments, key=lambda each: each.place)
+        segments = sorted(group.segments, key=lambda each: each.number)
         one_more |= _first_of(segments, [_closes(each) * more_than_one(each.size) for each in segments])
         ways = minimum(1, maximum(0, sum(more_than_one(each.size) for each in segments) - 1))
         several |= dict.fromkeys([each.place for each in segments], ways)
@@ -674,8 +674,8 @@ def _no_stripes(call: CollectiveCall) -> str:
 
 
 def _rows_last(group: LinkGroup) -> list[AxisSegment]:
-    """The axes of a torus, in whatever order they are named; a chip's next one is along the last."""
-    return sorted(group.segments, key=lambda segment: segment.place)
+    """The axes of a torus in the order of the slice's own, however they are named; a chip's next is along the last."""
+    return sorted(group.segments, key=lambda segment: segment.number)
 
 
 @register("striped", ["Permute", "Send"], "messages in parts, by way of other chips too", _no_stripes)
