@@ -46,6 +46,7 @@ of each chip)::
     AllGather, ReduceScatter    V·max((n − 1)/(n·(W + U)), (n − B)/(n·B·U), on a torus (n − D)/(n·D·W))
     Broadcast                   V·max(1/(W + U), 1/(B·U), on a torus 1/(D·W))
     AllToAll, over switches     V·max((n − 1)/(n²·(W + U)), (n − B)/(n²·U))
+              out of a torus    at least that with W of all links of a chip, and what crosses the middle of an axis
     Send                        as a Broadcast
     Permute, over switches      V·max((E + 2)/(E·W + (E + 2)·U), B/((B − 2)·W + (B + 2)·U), 1/(B·U)), E = 2·⌊B/2⌋
              mesh and switches  V·max(2/(W + 2·U), 1/(B·U))
@@ -908,11 +909,13 @@ def _multicast(call: CollectiveCall) -> Work:
 
 
 def _not_shared_out(call: CollectiveCall) -> str:
-    """Refuse one tier, a torus where every pair has its own message, and what a unit cannot send in parts."""
-    unfit = require_several_tiers(call) or (refuse_torus(call) if call.kind == "AllToAll" else "")
+    """Refuse one tier, rows for several chips of a torus each, and what a unit cannot send in parts."""
+    unfit = require_several_tiers(call)
+    if call.kind == "AllToAll" and isinstance(call.density, TopKRouting):
+        unfit = unfit or refuse_torus(call)
     if call.kind in ("Permute", "Send"):
         unfit = unfit or _no_stripes(call)
-    if call.kind == "Permute":
+    if call.kind == "Permute" or (call.kind == "AllToAll" and refuse_torus(call)):
         unfit = unfit or require_switches(call._replace(groups=call.groups[1:2]))
     return unfit
 
@@ -927,6 +930,8 @@ def balanced(call: CollectiveCall) -> Work:
     """Count as :func:`_shared_out` does, of what goes tier by tier without help of the switches."""
     if call.kind == "Permute":
         return _permuted_in_parts(call)
+    if call.kind == "AllToAll" and len(call.groups) > 1 and call.groups[0].topology == "torus":
+        return _exchanged_in_parts(call)
     formula = spanning_trees if call.kind == "AllReduce" else all_links
     if call.kind != "Send":
         return _shared_out(call, formula)
@@ -967,6 +972,35 @@ def _permuted_in_parts(call: CollectiveCall) -> Work:
     for group in others:
         if group.segments[0].nested:  # one message leaves it, by the links of all its chips
             sent[Key("wire", group.segments[0].place)] = exact_div(call.nbytes * more_than_one(group.size), group.below)
+    return Work({key: sent.get(key, amount) for key, amount in work.items()})
+
+
+def _exchanged_in_parts(call: CollectiveCall) -> Work:
+    """Count an AllToAll over slices: between two of them straight, and inside one too where its links are slow.
+
+    A chip sends f out of its slice of B chips, and inside it p_a over the middle of axis a or straight, P in all over a
+    link or straight. So in time t, with W over each of L links of a chip and U straight, t_a where none goes straight::
+
+        U·t ≥ max(f, t_a·U·(f + p_a)/(t_a·U + p_a), (f + P)/(1 + L·W/U))
+    """
+    work = all_links(call)
+    first, second, *_ = call.groups
+    near, far = ([Key("wire", each.place) for each in group.segments] for group in (first, second))
+    inside = {key: exact_div(work[key] * second.below, call.chips) for key in near}
+    inner, outer = (call.machine and rate(call.machine, keys[0]) for keys in (near, far))
+    if not inner or not outer:
+        return Work({key: inside.get(key, amount) for key, amount in work.items()})
+    apart, faster, several = call.chips - second.below, outer.value / inner.value, more_than_one(second.size)
+    out = work[far[0]]
+    each_pair = exact_div(out, apart + 1 * (apart == 0))
+    lanes = [ring_or_line(each, each.directions, exact_div(2 * (each.size - 1), each.size)) for each in first.segments]
+    straight = maximum(out, (out + each_pair * (second.below - 1)) / (1 + links_in_use(lanes) / faster))
+    for axis, key in zip(first.segments, near, strict=True):
+        over = exact_div(each_pair * 2 * second.below * ring_distances(axis.size), axis.size * axis.size)
+        slow = inside[key] * faster
+        straight = maximum(straight, slow * (out + over) / (slow + over + 1 * (slow + over == 0)))
+    sent = {key: amount + several * minimum(0, straight / faster - amount) for key, amount in inside.items()}
+    sent[far[0]] = straight * several
     return Work({key: sent.get(key, amount) for key, amount in work.items()})
 
 
