@@ -125,9 +125,8 @@ def _smallest_sums(size: Any) -> tuple[tuple[Any, ...], ...] | None:
         return None
     else:
         found = [tuple(expanded(factor * form) for form in chosen) for chosen in every_pair(*known[0])]
-    groups = [tuple(undominated([*map(sympy.sympify, group)], largest=False)) for group in found]
-    kept = list(dict.fromkeys(groups))
-    for group in groups:  # below another one throughout
+    kept = list(dict.fromkeys(tuple(undominated([*map(sympy.sympify, group)], largest=False)) for group in found))
+    for group in [*kept]:  # below another one throughout
         if any(other != group and all(any(is_surely(le, x, y) for x in group) for y in other) for other in kept):
             kept.remove(group)
     return tuple(kept) if sum(map(len, kept)) <= _MOST_SUMS else None
