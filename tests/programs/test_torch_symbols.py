@@ -450,6 +450,11 @@ def _hidden(x):
         (lambda x: (x @ x.mT).masked_fill(_hidden(x), 0.0)[:, :1], "fp32[B, {S}, {S}]"),
         (lambda x: x.masked_fill(_hidden(x), 0.0)[:, 1::3], "fp32[B, {S}, {S}]"),
         (lambda x: torch.triu(x)[1::3, ::2], "fp32[{S}, {S}]"),
+        (
+            lambda x: (x * (torch.arange(x.shape[0])[:, None] // 2 == torch.arange(x.shape[0]) // 2))[::2],
+            "fp32[{S}, {S}]",
+        ),
+        (lambda x: torch.tril(x.cumsum(1), -1), "fp32[{S}, {S}]"),
         (lambda x: x.masked_fill(_hidden(x).roll(1, 0), 0.0), "fp32[{S}, {S}]"),
         (lambda x: (torch.tril(x @ x.T) @ x)[:2], "fp32[{S}, 8]"),
         (lambda x: torch.tril(F.pad(x.exp()[1:, 1:], (0, 0, 1, 0))), "fp32[{S}, {S}]"),

@@ -202,6 +202,10 @@ def _at_least(form: Any) -> Parts:
     elif (m, n) == (c, -d) and 1 in (c, d):  # c·⌊i/c⌋ against j
         a, b, c = (a, c - 1 - sympy.floor(rest), c) if d == 1 else (sympy.floor(rest), b, d)
         rest = 0
+    elif m == -n and d == 1:  # ⌊x/c⌋ + r >= y where x + c·r >= c·y
+        return _at_least(x + a + c * (sympy.floor(rest / m) - b - y))
+    elif m == -n and c == 1:  # x + r >= ⌊y/d⌋ where d·x + d·r + d - 1 >= y
+        return _at_least(d * (x + a + sympy.floor(rest / m) + 1) - 1 - b - y)
     elif (c, d) == (1, 1):
         both = sympy.gcd(m, n)
         return _one((m * x + n * y) / both + sympy.floor(rest / both))
@@ -512,9 +516,9 @@ class _Bounds:
         """Whether rows one after the other may see columns with others between them."""
         (p, q), is_narrow = self.slopes, len(self.band or self.apart) > 1
         if self.band and self.apart:
-            return self.step != 1
+            return not sizes.is_one(self.step)
         reach = self.chunk[2] if self.chunk else sum(self.band.values()) + 2 - q
-        return is_narrow and (p, q, self.step) != (1, 1, 1) and not is_at_most(p * self.step, reach)
+        return is_narrow and not (p == q == 1 and sizes.is_one(self.step)) and not is_at_most(p * self.step, reach)
 
 
 def _closer(band: Mapping[int, Size], way: int, side: Size) -> dict[int, Size]:

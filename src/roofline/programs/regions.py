@@ -652,10 +652,16 @@ def along(region: Region, shape: Sequence[int], axes: Sequence[int], kept: bool 
 
 
 def up_to(region: Region, shape: Sequence[int], axis: int, reverse: bool = False) -> Region:
-    """Of a tensor whose running values along an axis are asked for: all before them."""
+    """Of a tensor whose running values along an axis are asked for: all before them.
+
+    Under a mask that hides some of the last ones, those that are asked for at least.
+    """
 
     def back(box: Box) -> list[Box]:
         first, last, _ = box[axis]
+        ends = (*box[:axis], (first, first + 1, 1) if reverse else (last - 1, last, 1), *box[axis + 1 :])
+        if isinstance(box, MaskedBox) and expanded(box.mask.elements_in(ends) - product(map(_places, ends))) != 0:
+            return [box]
         return [(*box[:axis], (first, shape[axis], 1) if reverse else (0, last, 1), *box[axis + 1 :])]
 
     return each(region, back)
