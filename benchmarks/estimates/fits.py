@@ -30,7 +30,7 @@ from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
-from roofline.estimates.transfer import distance, mixed, on_another_chip, policy_elsewhere, weights
+from roofline.estimates.transfer import distance, mixed, on_another_chip, policy_elsewhere, stated_policy, weights
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 
@@ -242,26 +242,26 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
         place = sum(other.group.library == one.group.library for other in done[:number])
         target = chip(one.group.chip)
         others = [i for i, other in enumerate(done) if measured_elsewhere(other.group, one.group, target)]
-        shares = shares_of(target, {done[i].group.chip: train[i] for i in others}, test[number])
+        tiles = has_stated_tiles(one.group, target)
+        shares = shares_of(target, {done[i].group.chip: train[i] for i in others}, test[number], tiles)
         if not shares:
             found.append(one)
             continue
         measured = {done[i].group.chip: done[i].constants.valid for i in others}
-        starts = {
-            done[i].group.chip: (
-                on_another_chip(
-                    model,
-                    alone[i].values,
-                    few[i].chip,
-                    train[number].chip,
-                    chip(done[i].group.chip),
-                    target,
-                    launches=launches_of(one.group) / launches_of(done[i].group),
-                ),
-                stated[number] or policy_elsewhere(model, alone[i].policy, target),
+        starts = {}
+        for i in others:
+            policy = stated[number] or policy_elsewhere(model, alone[i].policy, target)
+            moved = on_another_chip(
+                model,
+                alone[i].values,
+                few[i].chip,
+                train[number].chip,
+                chip(done[i].group.chip),
+                target,
+                launches=launches_of(one.group) / launches_of(done[i].group),
+                tiles=tiles,
             )
-            for i in others
-        }
+            starts[done[i].group.chip] = (moved, policy)
         ratios = tuple(
             rows.seconds
             / mixed([model.times(rows.shapes, rows.chip, *starts[key]) for key in shares], list(shares.values()))
@@ -326,18 +326,23 @@ def _alone(model: KernelModel, rows: Rows, one: Outcome) -> Fitted:
     return fit_alone(model, rows, one.constants.policy)
 
 
+def has_stated_tiles(group: Group, target: Machine) -> bool:
+    """Whether a library's code states the tiles of a group's kernels on a chip."""
+    return bool(stated_policy(KERNELS[group.kernel], group.library, group.dtype, group.path, target))
+
+
 def measured_elsewhere(other: Group, group: Group, target: Machine) -> bool:
     """Whether a group is of the same kernels on another chip of the vendor."""
     same = other.library == group.library and other.path == group.path
     return same and other.chip != group.chip and chip(other.chip).vendor == target.vendor
 
 
-def shares_of(target: Machine, others: Mapping[str, Rows], rows: Rows) -> dict[str, float]:
+def shares_of(target: Machine, others: Mapping[str, Rows], rows: Rows, tiles: bool) -> dict[str, float]:
     """Weights of other chips' constants, none where nothing is promised; a collective takes the nearest link."""
     if others and "link" in rows.shapes:
         far = {key: abs(np.log(each.shapes["link"][0] / rows.shapes["link"][0])) for key, each in others.items()}
         return {min(far, key=lambda key: far[key]): 1.0}
-    shares = weights(target, others)
+    shares = weights(target, others, tiles or None)
     # operations of elements stream bytes at the rate of the data sheet: one other chip tells of them
     enough = len(shares) > 1 or "bytes" in rows.shapes or any(distance(target, chip(key)) == 0 for key in shares)
     return shares if enough else {}

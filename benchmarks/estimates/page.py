@@ -89,18 +89,10 @@ REASONS = {
 }
 #: More of why a goal is missed on a chip that was left out, by kernel, format, chip and error: tested on first halves.
 LEFT_OUT_REASONS = {
-    ("quantised_contraction", "fp8", "l40s", "unseen"): (
-        "on first halves vLLM's of depths up to 256, a fifth of them, take 1.75 times what the other chips tell, and "
-        "without them 14.7 of its 16.3 are left; its code has kernels of its own for Ada, beside which, its authors "
-        "say, PyTorch's are in many cases faster from 128 rows on (vllm-project/vllm, pull request 6950)"
-    ),
     ("prefill_attention", "bf16", "h100", "unseen"): (
         "on first halves it is 15.9; TensorRT-LLM's, the middle one here, starts a tile in 3.3 µs there, by constants "
         "of the other chips in 1.2 to 1.7: its kernels fill a core of H100 with one block, so that no other hides the "
         "start; twice the time, and the tiles that code states, give 11.8 on first halves, and lose elsewhere"
-    ),
-    ("quantised_contraction", "fp8", "h100", "ten_rows"): (
-        "on first halves of all chips a spread between them that is 1.5 or 2.4 times as wide gives 9.2 for 9.3"
     ),
     ("quantised_contraction", "fp8", "l40s", "ten_rows"): (
         "on first halves of the other chips a prior 1.6 times as strong, or three times the weight of what other chips "

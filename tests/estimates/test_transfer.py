@@ -177,6 +177,22 @@ def test_rates_that_feed_the_arithmetic_grow_with_it() -> None:
     assert moved == values
 
 
+def test_stated_tiles_and_the_port_of_a_core_do_not_shrink_with_it() -> None:
+    model, ada = KERNELS["quantised_contraction"], ChipFigures(142, 733e12, 864e9, 96e6)
+    hopper, values = ChipFigures(132, 1979e12, 3.35e12, 50e6), model.defaults()
+    searched = on_another_chip(model, values, hopper, ada, chip("h100"), chip("l40s"))
+    stated = on_another_chip(model, values, hopper, ada, chip("h100"), chip("l40s"), tiles=True)
+    peak, clocks = (stated["compute_efficiency"] * 733 / 142) / (0.9 * 1979 / 132), 2.52 / 1.98
+    assert searched.pop("core_l2_rate") == pytest.approx(8e10 * peak, rel=1e-3)
+    assert stated.pop("core_l2_rate") == pytest.approx(8e10 * (peak * clocks) ** 0.5, rel=1e-3)
+    assert stated == searched
+    assert list(weights(chip("b200"), ["h100", "l40s", "rtx-pro-6000"], own_tiles=False).values()) == pytest.approx(
+        [8 / 13, 4 / 13, 1 / 13]
+    )
+    back = on_another_chip(model, values, ada, hopper, chip("l40s"), chip("h100"))
+    assert back == on_another_chip(model, values, ada, hopper, chip("l40s"), chip("h100"), tiles=True)
+
+
 @pytest.mark.parametrize("kernel", ["all_reduce", "collective"])
 def test_of_a_collective_what_cores_do_goes_with_their_clock(kernel: str) -> None:
     """Starts, second shots and what medium messages add; a hop from chip to chip is none of them."""

@@ -663,10 +663,10 @@ class Estimator:
             ranked = sorted(same, key=lambda one: (_ratio(one.figures.get("link"), link), self._distance(one)))
             shares = {ranked[0].chip: 1.0}
         else:
-            shares = weights(machine, dict.fromkeys(one.chip for one in same))
+            shares = _shares(same, machine)
         if self.library in {one.library for one in same if one.chip in shares}:
             same = [one for one in same if one.library == self.library]
-            shares = shares if link is not None else weights(machine, dict.fromkeys(one.chip for one in same))
+            shares = shares if link is not None else _shares(same, machine)
         nearest = [
             (min((one for one in same if one.chip == key), key=self._distance), share) for key, share in shares.items()
         ]
@@ -773,6 +773,16 @@ def _parts(record: KernelConstants, run: KernelRun, machine: Machine, in_graph: 
     return parts
 
 
+def _shares(same: Sequence[KernelConstants], machine: Machine) -> dict[str, float]:
+    """Weights of chips' constants of one kind of kernel for a machine."""
+
+    def tiles(one: KernelConstants, on: Machine) -> bool:
+        return bool(stated_policy(KERNELS[one.kernel], one.library, one.dtype, one.path, on))
+
+    known = all(tiles(one, chip(one.chip)) for one in same)
+    return weights(machine, (one.chip for one in same), all(tiles(one, machine) for one in same) if known else None)
+
+
 def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> KernelConstants | None:
     """Constants of another chip for this one, with the interval and the error that such constants were seen to have.
 
@@ -787,8 +797,10 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
     target = chip_figures(machine, record, run)
     model = KERNELS[record.kernel]
     there, known = (launches(record.kernel, record.library, record.path, one) for one in (machine, here))
-    values = on_another_chip(model, record.values, source, target, here, machine, launches=there / known)
     stated = stated_policy(model, record.library, record.dtype, record.path, machine)
+    values = on_another_chip(
+        model, record.values, source, target, here, machine, launches=there / known, tiles=bool(stated)
+    )
     policy = stated or policy_elsewhere(model, record.policy, machine)
     error = {**seen.error, "n_fit": record.error.get("n_fit", 0)}
     moved = replace(record, values=values, policy=policy, error=error, transferred_from=to)

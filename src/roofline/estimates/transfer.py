@@ -3,7 +3,8 @@
 Figures of the data sheet move constants from chip to chip, memory is that of the data sheet::
 
     time of a core        · clock there / clock here
-    rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there
+    rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there;
+                            from larger cores to others, where code states the tiles, the root of both
     share of the peak     · sustained here / there,     sustained = min(1, watts / (peak · energy of a FLOP))
                             within a generation √(watts / (peak · 1.6 energy)), at most 1, for both,
                             and 1.06 of a GeForce board; no rate grows with it, nor a share beyond that
@@ -25,8 +26,9 @@ Another generation has other kernels. There::
     time     = exp(Σ weight · log time of each chip's constants),     weight ∝ 2^(−distance)
     distance = generations between the chips + (2 where one has larger cores and the other has not)
 
-Larger are cores of chips with stacked memory, and of Jetsons: they run other tiles. Outside the sizes that were
-measured an interval widens with each doubling, :func:`widened`.
+Larger are cores of chips with stacked memory, and of Jetsons: they run other tiles. Where code states those of the
+chip, that is 1 and not 2; kernels of stated tiles are 1 more apart where those of one chip are CUTLASS 2's, as Ada's.
+Outside the sizes that were measured an interval widens with each doubling, :func:`widened`.
 
 ``transfers.toml`` holds the residuals of this rule on chips whose rows were left out, by kind of kernel; an interval
 comes from it, half way from the kind's to that of the rows of one library, format and path. A kind of kernel that was
@@ -78,6 +80,8 @@ ENERGY = {
 }  # fmt: skip
 #: Generations of cores by the names that libraries' code has for them, by family and whether they are the larger ones.
 CORES = {("nvidia-ada", False): "sm89", ("nvidia-hopper", True): "sm90", ("nvidia-blackwell", False): "sm120"}
+#: Those whose stated tiles are of kernels of CUTLASS 2: others have CUTLASS 3's, which copy asynchronously in bulk.
+CUTLASS_2 = ("sm89",)
 #: Energy of a FLOP at the full clock, against that of the leanest chip.
 FULL_CLOCK = 1.6
 #: Clock that a GeForce board reaches where its power allows it, against the boost clock that its peak is stated for.
@@ -195,16 +199,25 @@ def _generations(one: Machine, other: Machine) -> int:
     return 0 if one.family == other.family and same_cores else UNORDERED
 
 
-def weights(machine: Machine, chips: Iterable[str]) -> dict[str, float]:
+def weights(machine: Machine, chips: Iterable[str], own_tiles: bool | None = None) -> dict[str, float]:
     """Weight of each measured chip's constants for a machine, the nearest first; those of its generation stand alone.
+
+    Where code states the tiles of the chips, ``own_tiles`` says whether also those of the machine.
 
     >>> from roofline.hardware import chip
     >>> weights(chip("h200"), ["a100", "h100"])
     {'h100': 1.0}
     >>> {name: round(weight, 2) for name, weight in weights(chip("b200"), ["a100", "h100", "l40s"]).items()}
     {'h100': 0.57, 'a100': 0.29, 'l40s': 0.14}
+    >>> weights(chip("l40s"), ["h100", "rtx-pro-6000"], own_tiles=True)
+    {'rtx-pro-6000': 0.5, 'h100': 0.5}
     """
     far = {key: distance(machine, chip(key)) for key in dict.fromkeys(chips)}
+    for key, steps in far.items():
+        if steps and own_tiles is not None:
+            other = chip(key)
+            far[key] -= own_tiles and has_large_cores(machine) != has_large_cores(other)
+            far[key] += (cores_of(machine) in CUTLASS_2) != (cores_of(other) in CUTLASS_2)
     near = [key for key, steps in far.items() if steps == 0]
     ranked = near[:1] or sorted(far, key=lambda key: (far[key], has_large_cores(chip(key)) != has_large_cores(machine)))
     total = sum(2.0 ** -far[key] for key in ranked)
@@ -339,11 +352,12 @@ def policy_elsewhere(model: KernelModel, policy: str, machine: Machine) -> str:
 
 def on_another_chip(
     model: KernelModel, values: Values, source: ChipFigures, target: ChipFigures, here: Machine, there: Machine,
-    *, launches: float = 1.0,
+    *, launches: float = 1.0, tiles: bool = False,
 ) -> dict[str, float]:  # fmt: skip
     """Constants of one chip for another: ``source`` and ``here`` are the chip that was measured.
 
-    ``launches`` are kernels that a call launches there for each one here.
+    ``launches`` are kernels that a call launches there for each one here. Where code states the ``tiles`` there, they do
+    not shrink with the cores, nor does a core's port to the cache.
     """
     clocks = clock(here, source.cores), clock(there, target.cores)
     cycle = clocks[0] / clocks[1] if clocks[0] and clocks[1] else 1.0
@@ -359,6 +373,8 @@ def on_another_chip(
     stream = streamed(there) / streamed(here)
     traffic = (chips * stream * target.bandwidth / source.bandwidth) ** 0.5
     fed = grown * (min(power, 1.0) if alike else power)
+    if tiles and has_large_cores(here) > has_large_cores(there):
+        fed = (fed / cycle) ** 0.5
     factors = {
         "peak": fed, "power": power, "held": power if alike else 1.0, "cores": chips, "stream": stream,
         "traffic": traffic, "start": 1 / cycle, "": 1.0,
