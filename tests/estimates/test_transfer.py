@@ -179,7 +179,7 @@ def test_rates_that_feed_the_arithmetic_grow_with_it() -> None:
 
 def test_stated_tiles_and_the_port_of_a_core_do_not_shrink_with_it() -> None:
     model, ada = KERNELS["quantised_contraction"], ChipFigures(142, 733e12, 864e9, 96e6)
-    hopper, values = ChipFigures(132, 1979e12, 3.35e12, 50e6), model.defaults()
+    hopper, values = ChipFigures(132, 1979e12, 3.35e12, 50e6), {**model.defaults(), "cache_share": 0.35}
     searched = on_another_chip(model, values, hopper, ada, chip("h100"), chip("l40s"))
     stated = on_another_chip(model, values, hopper, ada, chip("h100"), chip("l40s"), tiles=True)
     peak, clocks = (stated["compute_efficiency"] * 733 / 142) / (0.9 * 1979 / 132), 2.52 / 1.98
@@ -189,7 +189,11 @@ def test_stated_tiles_and_the_port_of_a_core_do_not_shrink_with_it() -> None:
     assert list(weights(chip("b200"), ["h100", "l40s", "rtx-pro-6000"], own_tiles=False).values()) == pytest.approx(
         [8 / 13, 4 / 13, 1 / 13]
     )
+    # lines lie in both halves of a cache of stacked chips
+    assert stated["cache_share"] == pytest.approx(2 * values["cache_share"])
+    values["cache_share"] = 1.04
     back = on_another_chip(model, values, ada, hopper, chip("l40s"), chip("h100"))
+    assert back["cache_share"] == pytest.approx(0.52)
     assert back == on_another_chip(model, values, ada, hopper, chip("l40s"), chip("h100"), tiles=True)
 
 

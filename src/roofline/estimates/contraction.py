@@ -125,7 +125,9 @@ CONSTANTS = (
     ),
     ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.4, 0.01, 1.0, own=True),
     ModelConstant("epilogue", "s/B", "time to write a byte of a tile", 2e-11, 1e-13, 1e-9),
-    ModelConstant("cache_share", "", "cache that keeps operands between calls, as a share", 0.9, 0.05, 2.0, own=True),
+    ModelConstant(
+        "cache_share", "", "cache that keeps operands between calls, as a share", 0.9, 0.05, 2.0, True, "cache"
+    ),
     ModelConstant("overlap_exponent", "", "how well tiles and memory overlap", 4.0, 1.0, 12.0),
     ModelConstant("choice_width", "", "how sharply the best tile is chosen", 0.04, 0.001, 0.5),
     ModelConstant("throttle", "", "lower clock in long and busy kernels", 0.05, 0.001, 0.6, moves_with="slowing"),

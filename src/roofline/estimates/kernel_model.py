@@ -46,8 +46,9 @@ class ModelConstant(NamedTuple):
     ``own`` tells a constant that each chip and library has from one that chips share. ``moves_with`` says what it goes
     with from one chip to another: the ``peak`` of a core, which a rate feeds, the ``power`` that holds that peak, the
     clock that is ``held`` within a generation, the ``slowing`` of long kernels by power, all ``cores`` at once, what
-    error correction leaves of a memory's ``stream``, ``traffic`` of cache and memory, or the ``start`` of a kernel by
-    the chip or its host. Times of a core, in seconds, go with its clock, or the inverse of such a rate.
+    error correction leaves of a memory's ``stream``, what halves that keep the same lines leave of a ``cache``,
+    ``traffic`` of cache and memory, or the ``start`` of a kernel by the chip or its host. Times of a core, in seconds,
+    go with its clock, or the inverse of such a rate.
     """
 
     name: str

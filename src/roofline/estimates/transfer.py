@@ -5,6 +5,7 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
     time of a core        · clock there / clock here
     rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there;
                             from larger cores to others, where code states the tiles, the root of both
+    share of the cache    · 2 from a cache in halves to one that is whole, at most all of it; ½ back
     share of the peak     · sustained here / there,     sustained = min(1, watts / (peak · energy of a FLOP))
                             within a generation √(watts / (peak · 1.6 energy)), at most 1, for both,
                             and 1.06 of a GeForce board; no rate grows with it, nor a share beyond that
@@ -78,6 +79,9 @@ ENERGY = {
     ("nvidia-ampere", "hbm"): _REGISTERS, ("nvidia-ampere", "dram"): _EIGHT_NM, ("nvidia-ada", "dram"): _REGISTERS,
     ("nvidia-blackwell", "dram"): _REGISTERS, ("nvidia-hopper", "hbm"): _SHARED,
 }  # fmt: skip
+#: Families whose chips with stacked memory have a cache in two halves, each of which keeps what cores beside it read,
+#: so that lines may lie in both: NVIDIA, "A100 Tensor Core GPU Architecture". Other caches keep a line once.
+HALVED = ("nvidia-ampere", "nvidia-hopper", "nvidia-blackwell", "nvidia-rubin")
 #: Generations of cores by the names that libraries' code has for them, by family and whether they are the larger ones.
 CORES = {("nvidia-ada", False): "sm89", ("nvidia-hopper", True): "sm90", ("nvidia-blackwell", False): "sm120"}
 #: Those whose stated tiles are of kernels of CUTLASS 2: others have CUTLASS 3's, which copy asynchronously in bulk.
@@ -263,6 +267,11 @@ def streamed(machine: Machine) -> float:
     return CORRECTED if beside and SERVER_BOARDS.match(machine.name) else 1.0
 
 
+def _kept_once(machine: Machine) -> float:
+    """Share of a cache that lines fill which each of its halves keeps."""
+    return 0.5 if machine.memories[0].name == STACKED and machine.family in HALVED else 1.0
+
+
 def _clocks_held(here: Machine, there: Machine) -> float:
     """How much more of its clock a chip holds than another with the same cores; 1 where one of them is not known."""
     held = clock_held(here), clock_held(there)
@@ -377,7 +386,7 @@ def on_another_chip(
         fed = (fed / cycle) ** 0.5
     factors = {
         "peak": fed, "power": power, "held": power if alike else 1.0, "cores": chips, "stream": stream,
-        "traffic": traffic, "start": 1 / cycle, "": 1.0,
+        "traffic": traffic, "cache": _kept_once(there) / _kept_once(here), "start": 1 / cycle, "": 1.0,
     }  # fmt: skip
     moved = {}
     for one in model.constants:
@@ -391,11 +400,8 @@ def on_another_chip(
         if one.unit == "s":
             factor = 1 / factor if one.moves_with else cycle
         factor *= launches if one.name == "launch_time" else 1.0
-        most = one.high
-        if alike and one.moves_with in (
-            "power",
-            "held",
-        ):  # power that is left over brings a clock back, and none beyond it
+        most = max(values[one.name], 1.0) if one.moves_with == "cache" else one.high
+        if alike and one.moves_with in ("power", "held"):  # power left over brings a clock back, and none beyond it
             most = min(most, max(values[one.name], boost(there.name, *there.match)))
         moved[one.name] = min(max(values[one.name] * factor, one.low), most)
     return moved
