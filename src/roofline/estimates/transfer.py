@@ -365,8 +365,8 @@ def on_another_chip(
 ) -> dict[str, float]:  # fmt: skip
     """Constants of one chip for another: ``source`` and ``here`` are the chip that was measured.
 
-    ``launches`` are kernels that a call launches there for each one here. Where code states the ``tiles`` there, they do
-    not shrink with the cores, nor does a core's port to the cache.
+    ``launches`` are kernels that a call launches there for each one here. Where code states the ``tiles`` there, they
+    do not shrink with the cores, nor does a core's port to the cache.
     """
     clocks = clock(here, source.cores), clock(there, target.cores)
     cycle = clocks[0] / clocks[1] if clocks[0] and clocks[1] else 1.0
