@@ -583,10 +583,10 @@ def _loop(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: st
 def _scan(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The body once for every slice."""
     scanned = walk.known.get(node.input[-1])
-    if len(node.input) > len(attributes["body"].input):  # lengths, and a batch around each sequence
-        raise InputError(f"{label(node)}: a Scan of operator set 8 has a batch", hint="write it in set 9, without one")
     if scanned is None:
         raise InputError(f"{label(node)}: the length of this Scan is not known", hint="give the sizes")
+    if len(node.input) > len(attributes["body"].input):  # lengths, and a batch around each sequence
+        raise InputError(f"{label(node)}: a Scan of operator set 8 has a batch", hint="write it in set 9, without one")
     axes = attributes.get("scan_input_axes") or [0]
     carried = len(node.input) - attributes["num_scan_inputs"]
     _repeat(walk, node, attributes["body"], (0, 0, carried), scanned.dims[axes[-1]], scope, repeat)
