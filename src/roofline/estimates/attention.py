@@ -298,7 +298,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     reach = np.minimum(rows / shared, length)
     last = np.ceil((past + length) / block)
     mean = np.clip((past + (each * reach + reach) / 2) / block, 1.0, last)
-    mean = np.where((rows / shared < block) & (past == 0), np.clip((last + 1) / 2, 1, last), mean)
+    mean = np.where(rows / shared < block, np.minimum(past / block + (np.ceil(length / block) + 1) / 2, last), mean)
     mean = mean + later * (last - mean)
     skips = (window > 0) & (LOOKS in policy or EVERY_KEY not in policy)
     seen = np.where(skips, np.ceil((window + reach) / block) + 0.5, np.inf)
