@@ -30,7 +30,15 @@ from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
-from roofline.estimates.transfer import distance, mixed, on_another_chip, policy_elsewhere, stated_policy, weights
+from roofline.estimates.transfer import (
+    distance,
+    mixed,
+    on_another_chip,
+    policy_elsewhere,
+    stated_policy,
+    weights,
+    within_power,
+)
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 
@@ -263,8 +271,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
             )
             starts[done[i].group.chip] = (moved, policy)
         ratios = tuple(
-            rows.seconds
-            / mixed([model.times(rows.shapes, rows.chip, *starts[key]) for key in shares], list(shares.values()))
+            rows.seconds / _from_others(model, rows, [starts[key] for key in shares], list(shares.values()), target)
             for rows in (train[number], test[number])
         )
         rows, begin = test[number], [starts[key] for key in shares]
@@ -280,6 +287,12 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
         object.__setattr__(one.constants, "error", {**one.constants.error, **errors})
         found.append(replace(one, left_out=(ratios[0], ratios[1])))
     return found
+
+
+def _from_others(model: KernelModel, rows: Rows, starts: Sequence[Any], shares: list[float], target: Machine) -> Any:
+    """Times of rows by the constants of other chips, as :mod:`roofline.estimates.transfer` puts them together."""
+    time = mixed([model.times(rows.shapes, rows.chip, *start) for start in starts], shares)
+    return within_power(model.name, rows.shapes, rows.chip, target, time)
 
 
 def launches_of(group: Group) -> int:

@@ -35,11 +35,12 @@ from roofline.estimates.transfer import (
 )
 from roofline.frozen import replace
 from roofline.hardware import chip
+from roofline.hardware.machine import Machine
 
 PRODUCT = "bf16[64, 8192] @ bf16[8192, 8192]"
 
 
-def found(line: str, on: str, library: str = "vllm") -> KernelEstimate:
+def found(line: str, on: str | Machine, library: str = "vllm") -> KernelEstimate:
     return Estimator(library).expect(bound(line, on=on)).kernels[0]
 
 
@@ -347,6 +348,22 @@ def test_products_that_others_published_of_b200_lie_in_their_intervals() -> None
     for rows, rate in rates.items():
         one = found(f"fp8[{rows}, 4096] @ fp8[4096, 6144] -> bf16[{rows}, 6144]", "b200")
         assert one.low < 2 * rows * 4096 * 6144 / rate / 1e12 < one.high, rows
+
+
+@pytest.mark.parametrize(
+    ("on", "watts", "size", "rate"),
+    [("b200", 750, 4096, 1110), ("b200", 750, 8192, 1088), ("b200", 1000, 8192, 1414), ("gb300", 500, 8192, 617)],
+)
+def test_large_products_take_what_the_watts_of_a_chip_allow(on: str, watts: float, size: int, rate: float) -> None:
+    """TFLOP/s of cuBLAS in half precision that others published, by the limit of power that they set."""
+    model = chip(on)
+    assert model.tdp is not None
+    limited = replace(model, tdp=model.tdp._replace(value=watts))
+    one = found(f"bf16[{size}, {size}] @ bf16[{size}, {size}]", limited)
+    assert one.value == pytest.approx(2 * size**3 / rate / 1e12, rel=0.15)
+    assert one.low < 2 * size**3 / rate / 1e12 < one.high
+    small = "bf16[64, 4096] @ bf16[4096, 4096]"
+    assert found(small, limited).value == found(small, on).value
 
 
 def test_bits_of_error_correction_take_bandwidth_where_they_lie_beside_the_data() -> None:

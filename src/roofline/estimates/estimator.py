@@ -86,6 +86,7 @@ from roofline.estimates.transfer import (
     transfer,
     weights,
     widened,
+    within_power,
 )
 from roofline.estimates.vector_and_collectives import runs_own_all_reduce
 from roofline.frozen import Same, dataclass, field, replace
@@ -605,6 +606,8 @@ class Estimator:
         in_graph = not self.eager and BESIDE in run.shapes and machine.vendor.lower() in WITH_GRAPHS
         each = [_parts(one, run, machine, in_graph) for one, _ in sources]
         time = mixed([parts.time for parts in each], [share for _, share in sources])
+        if OTHER in record.transferred_from:
+            time = within_power(record.kernel, run.shapes, chip_figures(machine, record, run), machine, time)
         low, high = widened(run.kernel, record.octaves_outside(run.shapes), *record.limits(time))
         value = np.maximum(time * run.repeat, run.floor)
         low, high = (np.maximum(value * end / time, run.floor) for end in (low, high))

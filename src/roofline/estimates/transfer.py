@@ -27,9 +27,10 @@ Another generation has other kernels. There::
     time     = exp(Σ weight · log time of each chip's constants),     weight ∝ 2^(−distance)
     distance = generations between the chips + (2 where one has larger cores and the other has not)
 
-Larger are cores of chips with stacked memory, and of Jetsons: they run other tiles. Where code states those of the
-chip, that is 1 and not 2; kernels of stated tiles are 1 more apart where those of one chip are CUTLASS 2's, as Ada's.
-Outside the sizes that were measured an interval widens with each doubling, :func:`widened`.
+Products take no less there than their FLOPs times that energy over the chip's watts, with Hopper's for stacked
+Blackwell. Larger are cores of chips with stacked memory, and of Jetsons: they run other tiles. Where code states those
+of the chip, that is 1 and not 2; kernels of stated tiles are 1 more apart where those of one chip are CUTLASS 2's, as
+Ada's. Outside the sizes that were measured an interval widens with each doubling, :func:`widened`.
 
 ``transfers.toml`` holds the residuals of this rule on chips whose rows were left out, by kind of kernel; an interval
 comes from it, half way from the kind's to that of the rows of one library, format and path. A kind of kernel that was
@@ -52,7 +53,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from roofline.estimates.kernel_model import ChipFigures, KernelModel, Values
+from roofline.estimates.kernel_model import ChipFigures, KernelModel, Shapes, Values, data_sheet_times
 from roofline.files import read_toml
 from roofline.frozen import dataclass, field
 from roofline.hardware import chip
@@ -73,12 +74,14 @@ LARGE_CORE, STACKED = 1_500.0, "hbm"
 #: Joules of a FLOP in half precision: of cores that multiply registers (RTX PRO 6000: 600 W, 504 TFLOP/s), and of
 #: Hopper's, which multiply shared memory (H100: 700 W, 989 TFLOP/s). Ampere's without stacked memory, of an 8 nm
 #: process, take more: what best products on RTX A6000 and A4000 ask for (:data:`BEYOND_BOOST` has their source).
-#: Blackwell's stacked chips were not measured.
+#: Blackwell's stacked chips were not measured; what others published of them, by 500 to 1,400 W, asks for Hopper's at
+#: least.
 _REGISTERS, _SHARED, _EIGHT_NM = 1.19e-12, 7.07e-13, 1.9e-12
 ENERGY = {
     ("nvidia-ampere", "hbm"): _REGISTERS, ("nvidia-ampere", "dram"): _EIGHT_NM, ("nvidia-ada", "dram"): _REGISTERS,
     ("nvidia-blackwell", "dram"): _REGISTERS, ("nvidia-hopper", "hbm"): _SHARED,
 }  # fmt: skip
+LEAST_ENERGY = {**ENERGY, ("nvidia-blackwell", "hbm"): _SHARED}
 #: Families whose chips with stacked memory have a cache in two halves, each of which keeps what cores beside it read,
 #: so that lines may lie in both: NVIDIA, "A100 Tensor Core GPU Architecture". Other caches keep a line once.
 HALVED = ("nvidia-ampere", "nvidia-hopper", "nvidia-blackwell", "nvidia-rubin")
@@ -86,6 +89,8 @@ HALVED = ("nvidia-ampere", "nvidia-hopper", "nvidia-blackwell", "nvidia-rubin")
 CORES = {("nvidia-ada", False): "sm89", ("nvidia-hopper", True): "sm90", ("nvidia-blackwell", False): "sm120"}
 #: Those whose stated tiles are of kernels of CUTLASS 2: others have CUTLASS 3's, which copy asynchronously in bulk.
 CUTLASS_2 = ("sm89",)
+#: Kinds of kernels whose units do not rest between products.
+PRODUCTS = ("contraction", "experts")
 #: Energy of a FLOP at the full clock, against that of the leanest chip.
 FULL_CLOCK = 1.6
 #: Clock that a GeForce board reaches where its power allows it, against the boost clock that its peak is stated for.
@@ -237,6 +242,21 @@ def sustained(machine: Machine) -> float:
     return 1.0 if each is None else min(1.0, each[0] / each[1])
 
 
+def within_power(kernel: str, shapes: Shapes, figures: ChipFigures, machine: Machine, time: Any) -> Any:
+    """The time of a kernel by constants of another generation, no less than its products take at a chip's watts.
+
+    >>> from roofline.hardware import chip
+    >>> square = {**dict.fromkeys("mnk", 8192.0), "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
+    >>> figures = ChipFigures(148, 2.25e15, 8e12, 1.26e8)
+    >>> [round(1e6 * float(within_power("contraction", square, figures, chip("b200"), us * 1e-6))) for us in (600, 800)]
+    [777, 800]
+    """
+    each = _joules(machine, LEAST_ENERGY)
+    if each is None or not kernel.endswith(PRODUCTS):
+        return time
+    return np.maximum(time, data_sheet_times(kernel, shapes, figures)[0] / min(1.0, each[0] / each[1]))
+
+
 def clock_held(machine: Machine) -> float | None:
     """Share of its clock that a chip's power holds, against chips with the same cores; None where that is not known.
 
@@ -278,9 +298,9 @@ def _clocks_held(here: Machine, there: Machine) -> float:
     return held[1] / held[0] if held[0] and held[1] else 1.0
 
 
-def _joules(machine: Machine) -> tuple[float, float] | None:
+def _joules(machine: Machine, energies: Mapping[tuple[str, str], float] = ENERGY) -> tuple[float, float] | None:
     """Joules that a chip has for a FLOP in half precision, and joules that the leanest chip with such cores takes."""
-    energy, peak = ENERGY.get((machine.family, machine.memories[0].name)), _half_precision(machine)
+    energy, peak = energies.get((machine.family, machine.memories[0].name)), _half_precision(machine)
     return None if energy is None or machine.tdp is None or peak is None else (float(machine.tdp.value) / peak, energy)
 
 
