@@ -258,7 +258,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
         measured = {done[i].group.chip: done[i].constants.valid for i in others}
         starts = {}
         for i in others:
-            policy = stated[number] or policy_elsewhere(model, alone[i].policy, target)
+            policy = stated[number] or policy_elsewhere(model, alone[i].policy, target, one.group.path)
             moved = on_another_chip(
                 model,
                 alone[i].values,

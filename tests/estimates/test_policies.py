@@ -13,7 +13,7 @@ from roofline.estimates.contraction import LEAST_SPLIT, SMALL_WHOLE, STATED_TILE
 from roofline.estimates.estimator import Estimator, KernelEstimate, KernelRun, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
-from roofline.estimates.transfer import CORES, stated_policy
+from roofline.estimates.transfer import CORES, policy_elsewhere, stated_policy
 from roofline.estimates.vector_and_collectives import FRAMEWORKS
 from roofline.hardware import chip, chips
 from tests.strategies import some
@@ -67,6 +67,22 @@ def test_a_kernel_that_works_through_every_key_takes_as_long_with_a_window() -> 
     sides = [", ".join(f"bf16[64, {tokens}, {heads}, 64]" for heads in (64, 8, 8)) for tokens in (128, 129)]
     found = [bound(f"attention({one}, causal, window=128)", on="b60", estimate=True).estimate for one in sides]
     assert found[0] < found[1] < 4 * found[0]  # two tiles, of one block and of two
+
+
+@pytest.mark.parametrize("library", ["vllm", "sglang", "trtllm"])
+def test_larger_cores_since_hopper_cut_long_sequences_whoever_tells_of_them(library: str) -> None:
+    """One long sequence with keys for each head was expected to take 3.5 times as long on B200 as on H200."""
+    one = "bf16[1, 1, 32, 128], bf16[1, 131072, 32, 128], bf16[1, 131072, 32, 128]"
+    older, newer = (
+        bound(f"attention({one}, causal)", on=on, estimate=True, library=library) for on in ("h200", "b200")
+    )
+    assert newer.estimate < older.estimate
+    eight = "bf16[1, 1, 32, 128], fp8[1, 131072, 8, 128], fp8[1, 131072, 8, 128]"
+    assert bound(f"attention({eight}, causal)", on="b200", estimate=True, library=library).estimate < older.estimate / 4
+    paired = {policy_elsewhere(KERNELS["latent_decode"], "64 heads in pairs", chip(key)) for key in ("a100", "l40s")}
+    assert paired == {"64 heads in pairs"}
+    assert policy_elsewhere(KERNELS["latent_decode"], "64 heads in pairs", chip("h100")) == "64 heads"
+    assert policy_elsewhere(KERNELS["decode_attention"], "whole", chip("b200"), TRITON) == "whole"
 
 
 def test_flash_attention_2_reads_keys_for_each_head_anew_under_a_window() -> None:

@@ -40,6 +40,7 @@ from typing import Any, TypeAlias
 from roofline.estimates.kernel_model import (
     BESIDE,
     FROM_HOST,
+    TRITON,
     ChipFigures,
     KernelModel,
     ModelConstant,
@@ -75,6 +76,8 @@ UNMASKED_POLICIES = (*PREFILL_POLICIES, *(f"{size} {WHOLE_TILES}" for size in _S
 #: under a window, where it reads keys for each query head anew (``seqlenq_ngroups_swapped`` in its flash_api.cpp).
 WINDOW_APART = "heads apart under a window"
 DECODE_POLICIES = ("", "whole", FROM_HOST, WINDOW_APART)
+#: What FlashAttention-2 and TensorRT-LLM's latent decode do on all but Hopper, whose larger cores have other kernels.
+OLDER = ("whole", WINDOW_APART, "64 heads in pairs")
 #: Keys that a decode kernel reads at a time, and query heads that share them in one product.
 DECODE_BLOCK, DECODE_GROUP = 64, 16
 #: Most rows, of heads that share keys and of tokens, for which a decode kernel runs: those of one tile.
@@ -152,7 +155,7 @@ BEYOND = "windows, wide heads or large groups"
 ALONE, GROUPED = "a key head for each head", "shared key heads"
 #: Kernels of SGLang's own, which run where those of FlashAttention-3 or FlashInfer do not serve, and by its code their
 #: tile (extend_attention.py, ``_get_block_sizes_for_extend_attention``): heads over 256 have the small one.
-TRITON, TRITON_TILE = "in Triton", f"64x64 {LOOKS} {WHOLE_TILES}"
+TRITON_TILE = f"64x64 {LOOKS} {WHOLE_TILES}"
 
 #: Libraries whose decode kernels are the same under a window: FlashAttention, which vLLM runs, has others there.
 SAME_UNDER_WINDOW = ("sglang", "trtllm")
@@ -432,7 +435,15 @@ MODELS = (
         "unmasked_attention", (*_SHAPES, "past"), UNMASKED, prefill_parts, UNMASKED_POLICIES, _SORTED, prior=0.2
     ),
     KernelModel(
-        "decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, _SORTED, clearly_less=0.8, prior_of_ten=1.0
+        "decode_attention",
+        _SHAPES,
+        DECODE,
+        decode_parts,
+        DECODE_POLICIES,
+        _SORTED,
+        clearly_less=0.8,
+        of_older_cores=OLDER,
+        prior_of_ten=1.0,
     ),
     KernelModel("latent_prefill", (*_SHAPES, "past"), LATENT_PREFILL, prefill_parts, PREFILL_POLICIES, _SORTED),
     KernelModel(
@@ -442,5 +453,6 @@ MODELS = (
         latent_decode_parts,
         LATENT_POLICIES,
         _SORTED,
+        of_older_cores=OLDER,
     ),
 )

@@ -804,7 +804,7 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
     values = on_another_chip(
         model, record.values, source, target, here, machine, launches=there / known, tiles=bool(stated)
     )
-    policy = stated or policy_elsewhere(model, record.policy, machine)
+    policy = stated or policy_elsewhere(model, record.policy, machine, record.path)
     error = {**seen.error, "n_fit": record.error.get("n_fit", 0)}
     moved = replace(record, values=values, policy=policy, error=error, transferred_from=to)
     low, high = seen.own.get(of_its_own(record.library, record.dtype, record.path), seen.interval)

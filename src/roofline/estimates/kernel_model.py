@@ -80,7 +80,8 @@ class KernelModel:
     Another policy than the first is taken where its cost is below ``clearly_less`` of the first one's. ``stated`` ones
     are those that a library's code states, by its name, format and generation of cores: they are taken and not tried.
     Constants of its own are then ``stated_own``: what the code's kernel costs. The chip's are shared by libraries.
-    Policies ``of_small_cores`` are of kernels that no chip with larger cores runs.
+    Policies ``of_small_cores`` are of kernels that no chip with larger cores runs, ``of_older_cores`` of such as none
+    since Hopper does.
     ``prior`` is the strength of the prior of a fit: as if each constant had been measured within e^(1/prior) by fifty
     rows. ``prior_of_ten`` is its strength where ten rows of a chip move constants of others.
     """
@@ -95,6 +96,7 @@ class KernelModel:
     stated: tuple[str, ...] = ()
     stated_own: tuple[str, ...] = ()
     of_small_cores: tuple[str, ...] = ()
+    of_older_cores: tuple[str, ...] = ()
     prior: float = 0.05
     prior_of_ten: float = 0.5
 
@@ -183,6 +185,8 @@ def together(first: Array, second: Array, exponent: float) -> Array:
 
 #: Word of a policy: no CUDA graph was timed, so that the host starts kernels while others run.
 FROM_HOST = "from the host"
+#: Word of a path: kernels in Triton, whose one code runs on every chip.
+TRITON = "in Triton"
 
 
 def launched(time: Array, memory: Array, launch: float, policy: str = "") -> Parts:

@@ -28,9 +28,10 @@ Another generation has other kernels. There::
     distance = generations between the chips + (2 where one has larger cores and the other has not)
 
 Products take no less there than their FLOPs times that energy over the chip's watts, with Hopper's for stacked
-Blackwell. Larger are cores of chips with stacked memory, and of Jetsons: they run other tiles. Where code states those
-of the chip, that is 1 and not 2; kernels of stated tiles are 1 more apart where those of one chip are CUTLASS 2's, as
-Ada's. Outside the sizes that were measured an interval widens with each doubling, :func:`widened`.
+Blackwell. Larger are cores of chips with stacked memory, and of Jetsons: they run other tiles, and since Hopper other
+kernels of attention. Where code states the tiles of the chip, that is 1 and not 2; kernels of stated tiles are 1 more
+apart where those of one chip are CUTLASS 2's, as Ada's. Outside the sizes that were measured an interval widens with
+each doubling, :func:`widened`.
 
 ``transfers.toml`` holds the residuals of this rule on chips whose rows were left out, by kind of kernel; an interval
 comes from it, half way from the kind's to that of the rows of one library, format and path. A kind of kernel that was
@@ -53,7 +54,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from roofline.estimates.kernel_model import ChipFigures, KernelModel, Shapes, Values, data_sheet_times
+from roofline.estimates.kernel_model import TRITON, ChipFigures, KernelModel, Shapes, Values, data_sheet_times
 from roofline.files import read_toml
 from roofline.frozen import dataclass, field
 from roofline.hardware import chip
@@ -66,6 +67,8 @@ GENERATIONS: tuple[tuple[str, ...], ...] = (
     ("nvidia-kepler",), ("nvidia-pascal",), ("nvidia-volta",), ("nvidia-turing",), ("nvidia-ampere",),
     ("nvidia-ada", "nvidia-hopper"), ("nvidia-blackwell",), ("nvidia-rubin",),
 )  # fmt: skip
+#: Place of the generation whose larger cores run kernels of their own: multiplications that wait for no thread.
+HOPPERS = 5
 #: Distance of a family of the same vendor that stands in no order, or of its cores by another name, and between larger
 #: cores and others.
 UNORDERED, LARGER = 3, 2
@@ -368,15 +371,20 @@ def stated_policy(model: KernelModel, library: str, dtype: str, path: str, machi
     return named if named in model.stated else ""
 
 
-def policy_elsewhere(model: KernelModel, policy: str, machine: Machine) -> str:
-    """The policy that constants of another chip, with one of theirs, have on a chip.
+def policy_elsewhere(model: KernelModel, policy: str, machine: Machine, path: str = "") -> str:
+    """The policy that constants of another chip, with one of theirs, have on a chip; Triton's kernels are everywhere.
 
     >>> from roofline.estimates.constants import KERNELS
     >>> from roofline.hardware import chip
     >>> [policy_elsewhere(KERNELS["contraction"], "small nosplit", chip(key)) for key in ("l4", "b200")]
     ['small nosplit', 'search']
+    >>> [policy_elsewhere(KERNELS["decode_attention"], "whole", chip(key)) for key in ("a100", "rtx-5090", "b200")]
+    ['whole', 'whole', '']
     """
-    return model.policies[0] if policy in model.of_small_cores and has_large_cores(machine) else policy
+    if not has_large_cores(machine) or TRITON in path:
+        return policy
+    newer = any(machine.family in row for row in GENERATIONS[HOPPERS:])
+    return model.policies[0] if policy in model.of_small_cores or (newer and policy in model.of_older_cores) else policy
 
 
 def on_another_chip(
