@@ -398,6 +398,18 @@ def test_residuals_of_chips_left_out_are_wider_than_of_chips_known(kernel: str) 
     assert seen.error["mdape"] > sorted(known)[len(known) // 2]
 
 
+def test_one_record_of_a_library_hides_no_decode_of_the_others() -> None:
+    """vLLM's keys in 8 bits, one head for each, were measured on L40S alone."""
+    line = "attention(bf16[8, 1, 32, 128], fp8[8, 4096, 32, 128], fp8[8, 4096, 32, 128], causal)"
+    one, near = found(line, "b200"), found(line, "h200")
+    assert one.source is not None
+    assert one.basis == "h100, rtx-pro-6000 and l40s sglang"
+    assert one.value < near.value
+    assert {source.library for source, _ in Estimator("vllm").sources(one.run, chip("l40s"))} == {"vllm"}
+    latent = replace(one.run, kernel="latent_decode", path="fp8 cache")
+    assert Estimator("vllm").sources(latent, chip("b200")) == []
+
+
 def test_within_a_generation_the_residual_is_that_of_sister_chips() -> None:
     same = next(one for one in transfers() if one.to == SAME)
     other = transfer("contraction", OTHER)
