@@ -278,6 +278,21 @@ def test_experts_take_no_less_as_they_widen_and_no_step_where_a_mean_load_fills_
     assert full < more < 1.1 * full  # before, twice the tiles of all experts
 
 
+@pytest.mark.parametrize("here", [1, 8, 64])
+def test_experts_take_no_less_with_more_tokens_whatever_tiles_their_code_states(here: int) -> None:
+    """One expert of a chip took 0.6 times as long with twice the tokens, as its tiles were counted as more bytes."""
+    tokens = np.unique(np.round(np.geomspace(1, 1e5, 60)))
+    share = here / 64
+    shapes = {"picks": 6 * tokens * share, "touched": here * (1 - (1 - 1 / 64) ** (6 * tokens)), "experts": here}
+    shapes |= {"tokens": tokens * (1 - (1 - share) ** 6), "choices": 6 * tokens, "hidden": 2048.0, "products": 3.0}
+    shapes |= {"weight_bytes": 2.0, "a_bytes": 2.0}
+    for one in some(shipped("experts"), 12):
+        figures = ChipFigures(*(one.figures[name] for name in ChipFigures._fields))
+        for inter in (176.0, 1408.0):
+            times = KERNELS["experts"].times(shapes | {"inter": inter}, figures, one.values, one.policy)
+            assert (times[1:] >= times[:-1] * (1 - 1e-9)).all(), (one.chip, one.library, one.dtype, one.path, inter)
+
+
 def test_only_kernels_that_no_graph_started_hide_their_start() -> None:
     hidden = [record for record in shipped() if record.policy.endswith(FROM_HOST)]
     assert {record.chip for record in hidden if not record.kernel.startswith("latent")} == {"b60"}

@@ -9,12 +9,13 @@ Each expert's rows are cut into tiles of ``tm`` rows; all tiles of all experts s
     load   = (tm · bytes_A + 128 · bytes_B) · k / core_l2_rate
     tile   = (mma³ + load³)^⅓ + tile_overhead
     memory = bytes of touched weights, results and operands / min(memory_efficiency · B/s, busy · core_memory_rate)
-    busy   = row_tiles(tm) · n/128, at most the cores: a tile of few columns brings as few bytes
+    busy   = touched · n/128, at most the cores: a tile of few columns brings as few bytes, tiles below it the same
     T      = ((waves · tile)^p + memory^p)^(1/p)
 
 The time is that of both products at the best ``tm``, slowed in long kernels, plus routing (tokens and experts) and a
 launch. ``policy`` is the rows of a tile, where a library has one size only, or its rule: ``triton`` has tiles of
-16 × 32 for at most as many tokens as experts, of 64 × 64 for more; ``marlin`` the least that rows do not fill.
+16 × 32 for at most as many tokens as experts, of 64 × 64 for more; ``marlin`` the least that rows do not fill. Fewer
+tokens may take a larger tile, so that no time falls as tokens grow.
 
 Source: a model of our own; how many experts are touched comes from ``ops``.
 """
@@ -77,7 +78,10 @@ def row_tiles(picks: Any, touched: Any, rows: float) -> Any:
 
 
 def _sizes(shapes: Shapes, policy: str) -> list[tuple[int, int, Any]]:
-    """Rows and columns of the tiles that a policy has, and for which of the kernels it takes each."""
+    """Rows and columns of the tiles that a policy has, and which of the kernels may take each.
+
+    Those are the tile that code states and larger ones: none takes less with more tokens where the tile changes.
+    """
     if policy in ("", "search"):
         return [(rows, COLUMNS, True) for rows in TILES]
     touched = np.asarray(shapes["touched"], float)
@@ -85,11 +89,10 @@ def _sizes(shapes: Shapes, policy: str) -> list[tuple[int, int, Any]]:
     if policy == "marlin":
         load = np.asarray(shapes["picks"], float) / experts
         first = np.argmax([load / rows < FILLED for rows in MARLIN[:-1]] + [load >= 0], axis=0)
-        return [(rows, COLUMNS, first == place) for place, rows in enumerate(MARLIN)]
+        return [(rows, COLUMNS, first <= place) for place, rows in enumerate(MARLIN)]
     if policy == "triton":
         tokens = np.asarray(shapes.get("tokens", np.asarray(shapes["picks"]) / USUAL_CHOICES), float)
-        few = tokens <= experts
-        return [(*size, which) for size, which in zip(UNTUNED, (few, ~few), strict=True)]
+        return [(*UNTUNED[0], tokens <= experts), (*UNTUNED[1], True)]
     return [(int(policy.partition(" ")[0]), COLUMNS, True)]
 
 
@@ -116,7 +119,7 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "s
         time, moving = np.where(runs, 0.0, np.inf), 0.0
         for columns, depth in ((inter * (products - 1), hidden), (hidden, inter)):
             count = tiles * np.ceil(columns / tile_columns)
-            busy = np.clip(tiles * columns / tile_columns, 1e-9, chip.cores)
+            busy = np.clip(touched * columns / tile_columns, 1e-9, chip.cores)
             mma = 2 * rows * tile_columns * depth / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
             load = (rows * a_bytes + tile_columns * weight_bytes) * depth / c["core_l2_rate"]
             tile = np.cbrt(mma * mma * mma + load * load * load) + c["tile_overhead"]
