@@ -268,6 +268,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
                 target,
                 launches=launches_of(one.group) / launches_of(done[i].group),
                 tiles=tiles,
+                other_kernel=stated[number] != stated[i],
             )
             starts[done[i].group.chip] = (moved, policy)
         ratios = tuple(

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.estimates import attention, experts
-from roofline.estimates.attention import BEYOND, TRITON, TRITON_TILE, attention_path, heads_apart, moved_in_front
+from roofline.estimates.attention import BEYOND, alone_on_core, attention_path, heads_apart, moved_in_front
 from roofline.estimates.constants import KERNELS
 from roofline.estimates.contraction import IN_TURN
 from roofline.estimates.experts import MARLIN, TILES
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures
-from roofline.estimates.transfer import cores_of, stated_policy
+from roofline.estimates.transfer import cores_of, kernel_elsewhere
 from roofline.estimates.vector_and_collectives import FRAMEWORKS
 from roofline.hardware import chip
 
@@ -332,17 +332,19 @@ def turns(rows: Sequence[Mapping[str, str]], weight: Any) -> tuple[Any, float]:
 def attention_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Batch, heads, sizes and lengths."""
     heads, kv = column(rows, "h"), column(rows, "kv")
-    is_prefill, kv = rows[0]["op"] == "attn_prefill", np.where(kv == 0, heads, kv)
+    is_prefill, kv, one = rows[0]["op"] == "attn_prefill", np.where(kv == 0, heads, kv), rows[0]
     length = column(rows, "s") if is_prefill else column(rows, "st") + 1
-    apart = heads_apart(rows[0]["backend"], "" if is_prefill else "decode_attention", heads, kv)
+    key, library, dtype, size = CHIPS[one["gpu"]], one["backend"], one["dtype"], column(rows, "d")
+    apart = heads_apart(library, "" if is_prefill else "decode_attention", heads, kv)
     shared = np.where(apart, heads / kv, 1.0)
-    in_front = {"rewritten": moved_in_front(rows[0]["backend"], rows[0]["dtype"]), "stored": not is_alone(rows[0])}
+    alone = alone_on_core(library, dtype, attention_group(one, key, library).path, size, chip(key))
+    beside = {"rewritten": moved_in_front(library, dtype), "stored": not is_alone(one), "alone": alone}
     return {
         "batch": column(rows, "b"),
         "heads": heads,
         "kv_heads": np.where(apart, heads, kv),
-        **({name: each * heads**0 for name, each in in_front.items()} if is_prefill else {"shared": shared}),
-        "head_size": column(rows, "d"),
+        **({name: each * heads**0 for name, each in beside.items()} if is_prefill else {"shared": shared}),
+        "head_size": size,
         "length": length,
         "window": column(rows, "w"),
         "kv_bytes": column(rows, "kb"),
@@ -584,9 +586,7 @@ STATED = {
 
 def stated_for(group: Group) -> str:
     """The policy that code or cores state for a group's kernels; empty where none is known."""
-    if TRITON in group.path and group.kernel == "prefill_attention":
-        return TRITON_TILE
-    known = stated_policy(KERNELS[group.kernel], group.library, group.dtype, group.path, chip(group.chip))
+    known = kernel_elsewhere(KERNELS[group.kernel], group.library, group.dtype, group.path, chip(group.chip))
     return known or STATED.get((group.chip, group.kernel, group.library), "")
 
 
@@ -595,7 +595,7 @@ def same_kernels(group: Group) -> str:
 
     vLLM, SGLang and TensorRT-LLM leave products in half precision to cuBLAS. It has other kernels on each generation.
     """
-    if stated_for(group) in KERNELS[group.kernel].stated:
+    if KERNELS[group.kernel].is_shared(stated_for(group)):
         return "stated"
     is_left = group.kernel == "contraction" and group.dtype == "bf16" and group.library in FRAMEWORKS
     return "cuBLAS" if is_left else ""

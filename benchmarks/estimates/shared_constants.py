@@ -53,7 +53,7 @@ def fit_family(
     hosted = from_host or [True] * len(groups)
     alone = [_alone(model, *each) for each in zip(groups, known, hosted, strict=True)]
     found = list(alone)
-    kinds = ["stated" if one.policy in model.stated else one.policy for one in alone]
+    kinds = ["stated" if model.is_shared(one.policy) else one.policy for one in alone]
     for kind in dict.fromkeys(kinds):
         which = [i for i, one in enumerate(kinds) if one == kind]
         together = _sharing(model, [groups[i] for i in which], [alone[i] for i in which], turns)

@@ -90,7 +90,8 @@ def prefill(s: Numbers, c: Numbers) -> float:
     powers = rows * keys / c["exp_rate"]
     block = max(multiply, powers) + c["exposed"] * min(multiply, powers) + c["block_time"]
     mean = min(max((tiles + 1) * min(side, length) / 2 / side, 1), tiles)
-    one, longest = mean * block + c["tile_time"], tiles * block + c["tile_time"]
+    start = c["tile_time"] * (2 if s["alone"] else 1)
+    one, longest = mean * block + start, tiles * block + start
     even = max(heads * tiles * one / CHIP.cores, longest)
     turns = max(math.ceil(heads * tiles / CHIP.cores) * one, longest)
     new = 2 * s["batch"] * s["kv_heads"] * size * length
@@ -111,7 +112,7 @@ SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[flo
         prefill,
         {
             "batch": (1, 8), "heads": (32,), "kv_heads": (4, 32), "head_size": (64, 72, 128, 256, 512),
-            "length": (16, 50, 128, 1000, 8192), "kv_bytes": (1, 2), "rewritten": (0, 3, 4),
+            "length": (16, 50, 128, 1000, 8192), "kv_bytes": (1, 2), "rewritten": (0, 3, 4), "alone": (0, 1),
         },
     ),
     "contraction": (

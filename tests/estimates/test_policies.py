@@ -7,13 +7,23 @@ import pytest
 from benchmarks.estimates.shared_constants import fit_family
 
 from roofline import bound
-from roofline.estimates.attention import ALONE, BEYOND, EVERY_KEY, LOOKS, TRITON, TRITON_TILE, WINDOW_APART
+from roofline.estimates.attention import (
+    ALONE,
+    BEYOND,
+    EVERY_KEY,
+    LOOKS,
+    TILES,
+    TRITON,
+    TRITON_TILE,
+    WINDOW_APART,
+    alone_on_core,
+)
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.contraction import LEAST_SPLIT, SMALL_WHOLE, STATED_TILES
 from roofline.estimates.estimator import Estimator, KernelEstimate, KernelRun, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
-from roofline.estimates.transfer import CORES, policy_elsewhere, stated_policy
+from roofline.estimates.transfer import CORES, kernel_elsewhere, on_another_chip, policy_elsewhere, stated_policy
 from roofline.estimates.vector_and_collectives import FRAMEWORKS
 from roofline.hardware import chip, chips
 from tests.strategies import some
@@ -171,7 +181,7 @@ def test_a_product_runs_the_tile_that_the_librarys_code_states_or_one_of_larger_
 
 
 def test_every_product_has_a_stated_tile_and_every_table_a_chip() -> None:
-    assert {name.rpartition(" ")[2] for name in STATED_TILES} == set(CORES.values())
+    assert {name.rpartition(" ")[2] for name in STATED_TILES} <= set(CORES.values())
     assert KERNELS["quantised_contraction"].stated == tuple(STATED_TILES)
     for name, lines in STATED_TILES.items():
         assert lines[-1][:2] == (float("inf"), float("inf")), name
@@ -190,6 +200,49 @@ def test_constants_for_another_chip_take_the_tiles_that_are_stated_for_it(on: st
     line = bound("fp8[64, 4096] @ fp8[4096, 4096]", on=on)
     sources = Estimator("vllm").sources(kernels_of(line)[0], chip(on))
     assert {one.policy for one, _ in sources} == {policy}
+
+
+def test_prefill_has_the_kernels_that_code_names() -> None:
+    """Each takes what its tile takes of such heads: twice 64 rows on Hopper, pages of FlashAttention-2 elsewhere."""
+    model = KERNELS["prefill_attention"]
+    shapes = {"batch": 4.0, "heads": 32.0, "kv_heads": 8.0, "length": 3000.0, "kv_bytes": 2.0}
+    for name, lines in TILES.items():
+        packed = " packed" if name.startswith("FlashAttention-3") else ""
+        for size, window in ((size, window) for size in (64, 128, 192, 256) for window in (0, 500)):
+            rows, *blocks = next(line[1:] for line in lines if size <= line[0])
+            given = {key: np.array([value]) for key, value in {**shapes, "head_size": size, "window": window}.items()}
+            policies = f"{rows}x{blocks[window > 0]}{packed}", name
+            of_tile, stated = (model.times(given, A100, model.defaults(), policy) for policy in policies)
+            assert stated == pytest.approx(of_tile, rel=1e-12), (name, size, window)
+    for one in shipped("prefill_attention"):
+        named = kernel_elsewhere(model, one.library, one.dtype, one.path, chip(one.chip))
+        assert one.policy == named if named else one.policy not in model.stated, one.name
+    assert {one.policy for one in shipped("prefill_attention")} >= set(TILES)
+
+
+@pytest.mark.parametrize(
+    ("library", "on", "dtype", "path", "alone"),
+    [
+        ("trtllm", "h200", "bf16", "", (128, 192, 256)), ("trtllm", "rtx-5090", "fp8", BEYOND, (192, 256)),
+        ("trtllm", "l4", "bf16", BEYOND, (256,)), ("vllm", "a100", "bf16", "", (256,)),
+        ("vllm", "a10", "bf16", "", (128, 192, 256)), ("vllm", "l40s", "bf16", "fp8 cache", ()),
+        ("sglang", "a100", "bf16", "", (192, 256)), ("sglang", "h100", "bf16", f"{TRITON}, {BEYOND}", ()),
+        ("trtllm", "v100", "bf16", "", ()),
+    ],
+)  # fmt: skip
+def test_a_core_of_hopper_holds_one_tile_and_others_two_where_their_memory_does(
+    library: str, on: str, dtype: str, path: str, alone: tuple[int, ...]
+) -> None:
+    sizes = np.array([128, 192, 256])
+    assert tuple(sizes[alone_on_core(library, dtype, path, sizes, chip(on)) & (sizes > 0)]) == alone
+
+
+def test_what_a_kernel_makes_of_narrow_heads_stays_with_it() -> None:
+    model, h100 = KERNELS["prefill_attention"], ChipFigures(132, 989e12, 3.35e12, 5e7)
+    values = {**model.defaults(), "narrow_heads": 0.4, "wide_heads": 0.3}
+    for other, left in ((False, (0.4, 0.3)), (True, (1.0, 1.0))):
+        moved = on_another_chip(model, values, A100, h100, chip("a100"), chip("h100"), other_kernel=other)
+        assert (moved["narrow_heads"], moved["wide_heads"]) == left
 
 
 def test_a_stated_tile_is_kept_whatever_rows_say() -> None:

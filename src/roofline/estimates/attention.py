@@ -4,14 +4,15 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
 
     block   = max(mma, exp) + overlap · min(mma, exp) + block_time
     mma     = 4 · rows · keys · d / (peak/cores · compute_efficiency · narrow);  exp = rows · keys / exp_rate
-    work    = Σ over tiles of visible blocks · block + tile_time;  keys of past tokens in pieces where tiles are few
+    work    = Σ over tiles of visible blocks · block + start;  keys of past tokens in pieces where tiles are few
+    start   = tile_time, twice that where a tile is alone on its core
     compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
     front   = bytes that a kernel in front moves, at the rate of memory
     T       = (compute^p + memory^p)^(1/p) + front + launch
 
 In front a kernel writes the new keys and values into their cache; TensorRT-LLM's rotates the queries too, and writes
 them again. ``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one
-tile.
+tile, or the kernel whose tiles code states.
 Blocks outside a window are worked through too, and masked, with ``every key``; a kernel that ``looks at every key``
 computes their masks, in the time of exponentials, and drops them.
 Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16, or on all,
@@ -54,7 +55,7 @@ from roofline.estimates.kernel_model import (
     whole,
 )
 from roofline.estimates.row_expectations import decided
-from roofline.estimates.transfer import has_large_cores
+from roofline.estimates.transfer import cores_of, has_large_cores
 from roofline.hardware.machine import Machine
 from roofline.lazy import np
 from roofline.sizes import Size
@@ -104,11 +105,35 @@ PREFILL = (
     ModelConstant("overlap_exponent", "", "how well arithmetic and memory overlap", 1.4, 1.0, 10.0),
     ModelConstant("cache_share", "", "cache that keeps operands between calls, as a share", 0.7, 0.01, 20.0),
     ModelConstant("warm_time", "", "time of a warm byte against a cold one", 0.5, 0.01, 1.0),
-    ModelConstant("narrow_heads", "", "share of the peak with heads of 64 against wider ones", 1.0, 0.2, 5.0, own=True),
-    ModelConstant("wide_heads", "", "share of the peak with heads over 192 against others", 1.0, 0.05, 5.0),
-    ModelConstant("widest_heads", "", "share of the peak with heads over 256 against others", 1.0, 0.05, 5.0),
-    ModelConstant("uneven_heads", "", "share of the peak with heads that 16 does not divide", 1.0, 0.2, 5.0),
+    ModelConstant("narrow_heads", "", "share of the peak with heads of 64 to others", 1.0, 0.2, 5.0, True, "kernel"),
+    ModelConstant("wide_heads", "", "share of the peak with heads over 192", 1.0, 0.05, 5.0, False, "kernel"),
+    ModelConstant("widest_heads", "", "share of the peak with heads over 256", 1.0, 0.05, 5.0, False, "kernel"),
+    ModelConstant("uneven_heads", "", "share with heads that 16 does not divide", 1.0, 0.2, 5.0, False, "kernel"),
 )
+#: Tiles that code states for kernels of prefill: up to which size of heads, rows, keys of a block, under a window.
+#: TensorRT-LLM's are in setup.py of its fmha_v2 (``enumerate_hmma_flash_kernels_base``, ``…_qmma_flash_kernels``, and
+#: those with ``warpspec``, whose two groups of warps take 64 rows each); FlashAttention-2's, of caches in pages, in
+#: flash_fwd_launch_template.h (``run_mha_fwd_splitkv_dispatch``), FlashAttention-3's in hopper/tile_size.h, for pages
+#: that are no multiple of a block, so that heads which share keys stand in one tile.
+ANY = float("inf")
+FLASH_2, FLASH_3, IN_FP8 = "FlashAttention-2", "FlashAttention-3", "in fp8"
+#: Cores with 100 KB of shared memory.
+SMALL = ("sm86", "sm89", "sm120")
+TILES = {
+    "FMHA of sm80": ((64, 128, 128, 128), (ANY, 64, 128, 128)),
+    "FMHA of small cores": ((32, 64, 64, 64), (128, 64, 32, 32), (255, 64, 16, 16), (ANY, 64, 128, 128)),
+    f"FMHA of small cores {IN_FP8}": ((64, 128, 128, 128), (ANY, 64, 32, 32)),
+    "FMHA of sm90": ((64, 128, 256, 256), (128, 128, 128, 128), (ANY, 128, 64, 64)),
+    f"FMHA of sm90 {IN_FP8}": ((128, 128, 256, 256), (ANY, 128, 128, 128)),
+    FLASH_2: ((64, 64, 256, 256), (128, 64, 128, 128), (ANY, 64, 64, 64)),
+    f"{FLASH_3} of sm80": ((64, 128, 112, 96), (128, 128, 64, 48), (192, 128, 64, 64), (ANY, 128, 96, 64)),
+    f"{FLASH_3} of sm90": (
+        (64, 192, 128, 160), (96, 192, 128, 128), (128, 128, 128, 128), (192, 128, 96, 96), (ANY, 128, 80, 64),
+    ),
+    f"{FLASH_3} of sm90 {IN_FP8}": (
+        (64, 192, 160, 160), (96, 192, 128, 128), (128, 128, 160, 160), (192, 128, 160, 128), (ANY, 128, 128, 64),
+    ),
+}  # fmt: skip
 #: What Triton's kernels cost on a chip: their compiler fits each width of heads as it can.
 OF_TRITON = ("compute_efficiency", "exp_rate", "memory_efficiency", "launch_time", "wide_heads", "widest_heads")
 #: Attention without a mask, which few have with wide heads and many with uneven ones.
@@ -270,13 +295,55 @@ def moved_in_front(library: str, dtype: str) -> float:
     return (3.0 if dtype == "fp8" else 4.0) if library == "trtllm" else 0.0
 
 
+def kernel_by_code(library: str, dtype: str, path: str, cores: str) -> str:
+    """The kernel of a library's prefill on cores, where its code states tiles; FlashInfer chooses them by lengths.
+
+    >>> [kernel_by_code(name, "bf16", "", "sm90") for name in ("sglang", "trtllm")]
+    ['FlashAttention-3 of sm90', 'FMHA of sm90']
+    """
+    if TRITON in path:
+        return TRITON_TILE
+    cache = path.startswith("fp8 cache")
+    eight = dtype == "fp8" or (library == "vllm" and cores == "sm90" and cache)  # it rounds queries too
+    of = "small cores" if cores in SMALL else cores
+    name = {"trtllm": "FMHA", "sglang": FLASH_3, "vllm": FLASH_3}.get(library, "")
+    if library == "vllm" and cores in (*SMALL, "sm80") and not cache:
+        return FLASH_2
+    named = f"{name} of {of} {IN_FP8}" if eight else f"{name} of {of}"
+    return named if named in TILES else ""
+
+
+def alone_on_core(library: str, dtype: str, path: str, head_size: Size, machine: Machine) -> Size:
+    """Whether a tile of a library's prefill has a core for itself, so that no other hides where it starts and ends.
+
+    A core of Hopper and of stacked Blackwell holds one block, whose warps have tasks of their own. Elsewhere it holds
+    two, unless their shared memory, by what code states, is more than it has: 164 KB, and 100 KB of the small cores.
+
+    >>> from roofline.hardware import chip
+    >>> [bool(alone_on_core("trtllm", "fp8", "", size, chip("l40s"))) for size in (128, 256)]
+    [False, True]
+    """
+    cores = cores_of(machine)
+    if TRITON in path or cores in ("", "sm90", "sm100"):
+        return cores != "" and TRITON not in path
+    if library == "trtllm":
+        return (cores in SMALL) & (head_size > (128 if dtype == "fp8" else 255))
+    if library == "vllm":
+        return (not path.startswith("fp8 cache")) & ((cores in SMALL) | (head_size > WIDE))
+    return (library == "sglang") & (cores == "sm80") & (head_size > WIDEST_HEAD)
+
+
 def _given(shapes: Shapes, **defaults: float) -> list[Any]:
     values = (shapes.get(name, default) for name, default in defaults.items())
     return list(np.broadcast_arrays(*(np.asarray(value, float) for value in values)))
 
 
-def _tile(policy: str) -> tuple[Any, Any, bool]:
+def _tile(policy: str, heads: Any, window: Any) -> tuple[Any, Any, bool]:
     """Rows of a tile, keys of a block, whether heads that share keys stand in one tile."""
+    if policy in TILES:
+        size, rows, block, local = np.array(TILES[policy], float).T
+        which = np.searchsorted(size, heads)
+        return rows[which], np.where(window > 0, local[which], block[which]), policy.startswith(FLASH_3)
     size, *words = (policy or PREFILL_POLICIES[0]).split()
     rows, _, block = size.partition("x")
     return float(rows), float(block), "packed" in words
@@ -286,13 +353,14 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     """Parts of the time of causal attention of ``length`` new tokens after ``past`` ones, in pieces if tiles are few.
 
     ``later`` is the share of later keys that are seen too: all of them without a mask. Where a kernel in front writes
-    keys and values into their cache, ``stored`` is 1, and ``rewritten`` are :func:`moved_in_front`.
+    keys and values into their cache, ``stored`` is 1, and ``rewritten`` are :func:`moved_in_front`; ``alone`` is
+    :func:`alone_on_core`.
     """
-    batch, heads, kv_heads, size, length, past, window, later, kv_bytes, stored, rewritten = _given(
+    batch, heads, kv_heads, size, length, past, window, later, kv_bytes, stored, rewritten, alone = _given(
         shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, later=0, kv_bytes=2,
-        stored=0, rewritten=0,
+        stored=0, rewritten=0, alone=0,
     )  # fmt: skip
-    rows, block, packed = _tile(policy)
+    rows, block, packed = _tile(policy, size, window)
     rows, block = (np.where(size > WIDEST_WHOLE, np.minimum(each, SMALL_TILE), each) for each in (rows, block))
     group = heads / kv_heads
     shared = group if packed else np.ones_like(group)
@@ -321,8 +389,9 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     uncut = np.minimum(np.ceil(length / block), last)
     pieces = np.clip(last - uncut, 1, np.maximum(chip.cores / tiles, 1))
     looks = [each * (exponentials + c["block_time"]) for each in dropped]
-    tile = (mean * blocks + looks[0]) / pieces + c["tile_time"]
-    longest = (uncut + (last - uncut) / pieces) * blocks + looks[1] + c["tile_time"]
+    start = c["tile_time"] * (1 + alone)
+    tile = (mean * blocks + looks[0]) / pieces + start
+    longest = (uncut + (last - uncut) / pieces) * blocks + looks[1] + start
     even = np.maximum(tiles * pieces * tile / chip.cores, longest)
     waves = np.maximum(whole(tiles * pieces / chip.cores) * tile, longest)
     compute = (1 - c["wave_quantisation"]) * even + c["wave_quantisation"] * waves
@@ -427,8 +496,10 @@ MODELS = (
         stored_prefill_parts,
         PREFILL_POLICIES,
         _SORTED,
-        stated=(TRITON_TILE,),
+        stated=(TRITON_TILE, *TILES),
         stated_own=OF_TRITON,
+        of_one_library=tuple(TILES),
+        by_code=kernel_by_code,
         prior=0.2,
     ),
     KernelModel(

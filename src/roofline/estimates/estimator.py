@@ -46,6 +46,7 @@ from roofline.estimates.attention import (
     DECODE_ROWS,
     SHARED_AT_MOST,
     TRITON,
+    alone_on_core,
     attention_path,
     cache_words,
     heads_apart,
@@ -78,6 +79,7 @@ from roofline.estimates.transfer import (
     cores_of,
     cores_or_a_sisters,
     distance,
+    kernel_elsewhere,
     mixed,
     of_its_own,
     on_another_chip,
@@ -803,11 +805,13 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
     target = chip_figures(machine, record, run)
     model = KERNELS[record.kernel]
     there, known = (launches(record.kernel, record.library, record.path, one) for one in (machine, here))
-    stated = stated_policy(model, record.library, record.dtype, record.path, machine)
+    tiles = bool(stated_policy(model, record.library, record.dtype, record.path, machine))
+    by_code = [kernel_elsewhere(model, record.library, record.dtype, record.path, one) for one in (machine, here)]
     values = on_another_chip(
-        model, record.values, source, target, here, machine, launches=there / known, tiles=bool(stated)
-    )
-    policy = stated or policy_elsewhere(model, record.policy, machine, record.path)
+        model, record.values, source, target, here, machine, launches=there / known, tiles=tiles,
+        other_kernel=by_code[0] != by_code[1],
+    )  # fmt: skip
+    policy = by_code[0] or policy_elsewhere(model, record.policy, machine, record.path)
     error = {**seen.error, "n_fit": record.error.get("n_fit", 0)}
     moved = replace(record, values=values, policy=policy, error=error, transferred_from=to)
     low, high = seen.own.get(of_its_own(record.library, record.dtype, record.path), seen.interval)
@@ -1110,7 +1114,8 @@ def attention_of(library: str, run: KernelRun, machine: Machine) -> KernelRun:
     window, form = given.get("window", 0), cache if told else ""
     path = attention_path(run.kernel, kv_bytes, heads, kv_heads, size, window, form, library, cores_of(machine))
     if run.kernel == "prefill_attention":
-        given = {**given, "rewritten": moved_in_front(library, run.dtype)}
+        alone = alone_on_core(library, run.dtype, path, size, machine)
+        given = {**given, "rewritten": moved_in_front(library, run.dtype), "alone": alone}
     if not decided(heads_apart(library, run.kernel, heads, kv_heads)):
         return replace(run, path=path, shapes=given)
     return replace(run, path=path, shapes={**given, "kv_heads": heads, "shared": heads / kv_heads})

@@ -47,8 +47,8 @@ class ModelConstant(NamedTuple):
     with from one chip to another: the ``peak`` of a core, which a rate feeds, the ``power`` that holds that peak, the
     clock that is ``held`` within a generation, the ``slowing`` of long kernels by power, all ``cores`` at once, what
     error correction leaves of a memory's ``stream``, what halves that keep the same lines leave of a ``cache``,
-    ``traffic`` of cache and memory, or the ``start`` of a kernel by the chip or its host. Times of a core, in seconds,
-    go with its clock, or the inverse of such a rate.
+    ``traffic`` of cache and memory, the ``start`` of a kernel by the chip or its host, or the ``kernel``, so that it is
+    typical of another one. Times of a core, in seconds, go with its clock, or the inverse of such a rate.
     """
 
     name: str
@@ -79,7 +79,8 @@ class KernelModel:
 
     Another policy than the first is taken where its cost is below ``clearly_less`` of the first one's. ``stated`` ones
     are those that a library's code states, by its name, format and generation of cores: they are taken and not tried.
-    Constants of its own are then ``stated_own``: what the code's kernel costs. The chip's are shared by libraries.
+    Constants of its own are then ``stated_own``: what the code's kernel costs. The chip's are shared by libraries, but
+    not of a kernel ``of_one_library``. ``by_code`` names kernels by library, format, path and cores.
     Policies ``of_small_cores`` are of kernels that no chip with larger cores runs, ``of_older_cores`` of such as none
     since Hopper does.
     ``prior`` is the strength of the prior of a fit: as if each constant had been measured within e^(1/prior) by fifty
@@ -95,6 +96,8 @@ class KernelModel:
     clearly_less: float = 1.0
     stated: tuple[str, ...] = ()
     stated_own: tuple[str, ...] = ()
+    of_one_library: tuple[str, ...] = ()
+    by_code: Callable[[str, str, str, str], str] | None = None
     of_small_cores: tuple[str, ...] = ()
     of_older_cores: tuple[str, ...] = ()
     prior: float = 0.05
@@ -106,8 +109,12 @@ class KernelModel:
 
     def own(self, policy: str = "") -> list[str]:
         """Names of the constants that each chip and library has of its own."""
-        stated = self.stated_own if policy in self.stated else ()
+        stated = self.stated_own if self.is_shared(policy) else ()
         return [one.name for one in self.constants if (one.name in stated if stated else one.own)]
+
+    def is_shared(self, policy: str) -> bool:
+        """Whether a policy is of kernels that several libraries run."""
+        return policy in self.stated and policy not in self.of_one_library
 
     def times(self, shapes: Shapes, chip: ChipFigures, values: Values, policy: str) -> Array:
         """Seconds of each kernel."""

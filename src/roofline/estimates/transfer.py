@@ -17,7 +17,8 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
 Of a collective what cores do goes with the clock, the hop from chip to chip stays as it is, and bytes take the link.
 A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's
 time and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
-A call of attention launches as many kernels as its library's code says, and its launch is as many times as long.
+A call of attention launches as many kernels as its library's code says, and its launch is as many times as long. Where
+code has another kernel of prefill, shares of the peak with narrow and wide heads stay behind.
 The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. In prefill attention,
 whose units rest between products, the share of the peak stays from generation to generation and goes with the clock
 that power holds within one; the time beside a block's arithmetic shrinks as the rate that feeds a core grows. Chips of
@@ -89,7 +90,10 @@ LEAST_ENERGY = {**ENERGY, ("nvidia-blackwell", "hbm"): _SHARED}
 #: so that lines may lie in both: NVIDIA, "A100 Tensor Core GPU Architecture". Other caches keep a line once.
 HALVED = ("nvidia-ampere", "nvidia-hopper", "nvidia-blackwell", "nvidia-rubin")
 #: Generations of cores by the names that libraries' code has for them, by family and whether they are the larger ones.
-CORES = {("nvidia-ada", False): "sm89", ("nvidia-hopper", True): "sm90", ("nvidia-blackwell", False): "sm120"}
+CORES = {
+    ("nvidia-ampere", True): "sm80", ("nvidia-ampere", False): "sm86", ("nvidia-ada", False): "sm89",
+    ("nvidia-hopper", True): "sm90", ("nvidia-blackwell", True): "sm100", ("nvidia-blackwell", False): "sm120",
+}  # fmt: skip
 #: Those whose stated tiles are of kernels of CUTLASS 2: others have CUTLASS 3's, which copy asynchronously in bulk.
 CUTLASS_2 = ("sm89",)
 #: Kinds of kernels whose units do not rest between products.
@@ -351,7 +355,7 @@ def cores_of(machine: Machine) -> str:
     """The name that code has for the cores of a chip; empty where none is known.
 
     >>> from roofline.hardware import chip
-    >>> cores_of(chip("h200")), cores_of(chip("a100"))
+    >>> cores_of(chip("h200")), cores_of(chip("v100"))
     ('sm90', '')
     """
     return CORES.get((machine.family, has_large_cores(machine)), "")
@@ -369,6 +373,19 @@ def stated_policy(model: KernelModel, library: str, dtype: str, path: str, machi
     """
     named = " ".join(filter(None, (library, dtype, path, cores_of(machine))))
     return named if named in model.stated else ""
+
+
+def kernel_elsewhere(model: KernelModel, library: str, dtype: str, path: str, machine: Machine) -> str:
+    """The kernel that a library's code has on a chip, by whose name a policy states its tiles; empty where not known.
+
+    >>> from roofline.estimates.constants import KERNELS
+    >>> from roofline.hardware import chip
+    >>> kernel_elsewhere(KERNELS["prefill_attention"], "vllm", "bf16", "", chip("h200"))
+    'FlashAttention-3 of sm90'
+    """
+    if model.by_code:
+        return model.by_code(library, dtype, path, cores_of(machine))
+    return stated_policy(model, library, dtype, path, machine)
 
 
 def policy_elsewhere(model: KernelModel, policy: str, machine: Machine, path: str = "") -> str:
@@ -389,12 +406,12 @@ def policy_elsewhere(model: KernelModel, policy: str, machine: Machine, path: st
 
 def on_another_chip(
     model: KernelModel, values: Values, source: ChipFigures, target: ChipFigures, here: Machine, there: Machine,
-    *, launches: float = 1.0, tiles: bool = False,
+    *, launches: float = 1.0, tiles: bool = False, other_kernel: bool = False,
 ) -> dict[str, float]:  # fmt: skip
     """Constants of one chip for another: ``source`` and ``here`` are the chip that was measured.
 
     ``launches`` are kernels that a call launches there for each one here. Where code states the ``tiles`` there, they
-    do not shrink with the cores, nor does a core's port to the cache.
+    do not shrink with the cores, nor does a core's port to the cache. ``other_kernel``: code has another kernel there.
     """
     clocks = clock(here, source.cores), clock(there, target.cores)
     cycle = clocks[0] / clocks[1] if clocks[0] and clocks[1] else 1.0
@@ -414,13 +431,17 @@ def on_another_chip(
         fed = (fed / cycle) ** 0.5
     factors = {
         "peak": fed, "power": power, "held": power if alike else 1.0, "cores": chips, "stream": stream,
-        "traffic": traffic, "cache": _kept_once(there) / _kept_once(here), "start": 1 / cycle, "": 1.0,
+        "traffic": traffic, "cache": _kept_once(there) / _kept_once(here), "start": 1 / cycle,
+        "kernel": 1.0, "": 1.0,
     }  # fmt: skip
     moved = {}
     for one in model.constants:
         if one.moves_with == "slowing":
             more = 0.0 if alike else power**-0.5 - 1
             moved[one.name] = min(max(values[one.name] + (1 + values[one.name]) * more, one.low), one.high)
+            continue
+        if one.moves_with == "kernel" and other_kernel:
+            moved[one.name] = one.typical
             continue
         factor = factors[one.moves_with]
         if one.moves_with == "start" and values[one.name] * (clocks[0] or 0.0) > HOST_CYCLES:
