@@ -45,7 +45,6 @@ from roofline.estimates.attention import (
     BEYOND,
     DECODE_ROWS,
     SHARED_AT_MOST,
-    TRITON,
     alone_on_core,
     attention_path,
     cache_words,
@@ -68,7 +67,7 @@ from roofline.estimates.constants import (
     shipped,
 )
 from roofline.estimates.contraction import BATCHED_WEIGHT, BLOCK_SCALES
-from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
+from roofline.estimates.kernel_model import BESIDE, FROM_HOST, TRITON, ChipFigures, Parts
 from roofline.estimates.row_expectations import RowExpectations, columns_of, decided, expect_rows, of_one_value
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import (
