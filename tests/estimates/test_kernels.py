@@ -150,8 +150,9 @@ def test_sixteen_times_the_work_takes_longer(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["decode_attention", "latent_decode"])
 def test_no_attention_of_a_token_takes_less_with_more_sequences_heads_or_keys(name: str) -> None:
-    """With fewer pieces to put together, eight sequences were expected to take 0.77 of the time of four."""
-    batch, kv_heads, length = np.meshgrid(2.0 ** np.arange(10), [1.0, 2.0, 8.0], 2.0 ** np.arange(0, 17, 0.5))
+    """With fewer pieces to put together eight sequences took 0.77 of the time of four, and 89, uncut, 0.70 of 88."""
+    lengths = np.unique(np.r_[np.arange(1, 2000, 61), np.floor(2.0 ** np.arange(0, 17, 0.5))])
+    batch, kv_heads, length = np.meshgrid(np.arange(1.0, 200), [1.0, 2.0, 8.0], lengths, indexing="ij")
     shapes = {**SHAPES[name], "batch": batch, "kv_heads": kv_heads, "heads": 8 * kv_heads, "length": length}
     for record in shipped(name):
         figures = ChipFigures(*(record.figures[figure] for figure in ChipFigures._fields))

@@ -28,7 +28,7 @@ Decode gives each sequence and key head to a core, or cuts its cache into pieces
               TensorRT-LLM where over 32 share them
     core    = bytes of a piece / core_rate + blocks · block_time + start_time
     T       = ((waves · core)^p + memory^p)^(1/p) + combine · log2(1 + pieces), slowed, + launch; at least as long as
-              with one sequence's pieces in one wave, so that no more of them take less
+              with any fewer sequences, whose pieces are more
 
 Source: models of our own, after Dao, "FlashAttention-2", arXiv:2307.08691, and "Flash-Decoding" (2023).
 """
@@ -81,6 +81,8 @@ DECODE_POLICIES = ("", "whole", FROM_HOST, WINDOW_APART)
 OLDER = ("whole", WINDOW_APART, "64 heads in pairs")
 #: Keys that a decode kernel reads at a time, and query heads that share them in one product.
 DECODE_BLOCK, DECODE_GROUP = 64, 16
+#: Pieces from which on a sequence counts as cut.
+LEAST_CUT = 1.01
 #: Most rows, of heads that share keys and of tokens, for which a decode kernel runs: those of one tile.
 DECODE_ROWS = 64
 #: How sharply a repeated call loses keys and values: read in the same order, what cache cannot hold drops out before it
@@ -464,22 +466,26 @@ def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: st
 
 
 def _ways(core: Callable[[Any], Any], length: Any, pieces: Any, alone: Any, share: Any, c: Values) -> list[Way]:
-    """The time of a core by the keys of a piece, in waves, and that of one sequence ``alone``, cut as that would be."""
+    """The time of a core by the keys of a piece, in waves; that of one sequence ``alone``, cut as that would be.
+
+    Between them, those of the fewest sequences whose pieces have a block more than that, or as many as here, and of the
+    most that are cut. With fewer pieces there is less to put together: of all that come before these take longest.
+    """
     load, quantised = share * pieces, c["wave_quantisation"]
     waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core(length / pieces)
-    return [(pieces, waves), (alone, core(length / alone))]
+    first, here = (whole(length / cuts / DECODE_BLOCK) for cuts in (alone, pieces))
+    longer = (length / (DECODE_BLOCK * (1 + 1e-6)) / np.maximum(blocks, 1e-6) for blocks in (first, here - 1))
+    others = (alone, *(np.clip(cuts, np.maximum(pieces, LEAST_CUT), alone) for cuts in (*longer, pieces)))
+    return [(pieces, waves), *((cuts, core(length / cuts)) for cuts in others)]
 
 
 def _joined(ways: Sequence[Way], moved: Any, shapes: Shapes, chip: ChipFigures, c: Values, policy: str) -> Parts:
-    """Parts of the longest of some ways beside the bytes ``moved``, each with the time to put its pieces together.
-
-    Many sequences take no less than one of them, whose pieces are more.
-    """
+    """Parts of the longest of some ways beside the bytes ``moved``, each with the time to put its pieces together."""
     warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time: Any = 0.0
     for pieces, waves in ways:
-        combined = np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0)
+        combined = np.where(pieces >= LEAST_CUT, c["combine"] * np.log2(1 + pieces), 0.0)
         time = np.maximum(time, together(waves, memory, c["overlap_exponent"]) + combined)
     return launched(slowed(time, c["throttle"]), memory, c["launch_time"], policy)
 
