@@ -519,8 +519,10 @@ def test_steps_keep_the_format_that_was_served(tmp_path: Path) -> None:
     found.save(tmp_path / "mine.toml")
     asked = serve("llama-3-70b", batch=16, context=1152, **layout)
     said = estimated(asked, "vllm", files=[str(tmp_path / "mine.toml")]).expectation.time_per_token
-    assert said.basis == "h200 vllm bf16 dense with fp8 cache"
+    assert said.basis == "h200 vllm bf16 dense with bf16 cache"
     assert "none was measured" not in said.in_words("a token")
+    for kv, cache in (("fp8_e4m3", "fp8 cache"), ("int8", "")):
+        assert calibrate_served(path, "llama-3-70b", kv=kv, **layout).constants[0].policy == cache
     mixture = serve("deepseek-v3", on="h200:8", tensor=8, batch=32, context=4096)
     told = estimated(mixture, "vllm").expectation.time_per_token.in_words("a token")
     assert "none was measured" not in told

@@ -694,13 +694,15 @@ def calibrate_served(
         raise first
     fitted: list[Calibrated] = []
     starts = []
+    cache = f"{kernel_format(options.get('kv') or 'bf16')} cache"
     for (kernel, dtype, kind_of_model), members in groups.items():
         record = estimator.step_record(kernel, dtype, kind_of_model, machine)
         if record is None or len(members) < LEAST_RUNS:
             why = f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"
             rejected[why] += [where for *_, where in members]
             continue
-        ours = replace(record, dtype=dtype, stand_in=(), other_model={})
+        policy = cache if cache in KERNELS[kernel].policies else ""
+        ours = replace(record, dtype=dtype, stand_in=(), other_model={}, policy=policy)
         places = [where for *_, where in members]
         fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library, places))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
