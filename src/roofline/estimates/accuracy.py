@@ -36,6 +36,7 @@ from roofline.estimates.own_runs import (
     OfRows,
     Rejected,
     by_kind,
+    chip_of_all,
     formats_of,
     kernels_from,
     left_out,
@@ -377,8 +378,9 @@ def accuracy(
     ``on`` is a chip: its own constants, and those of other chips that stand for it. ``op`` is a kind of kernel
     (``contraction``, ``attention``, ``experts`` …), ``dtype`` a format, ``library`` a library; ``constants`` are one's
     own, from ``calibrate`` or a file that it wrote. ``runs`` are those of one's own to hold them against
-    (:func:`held_accuracy`), of the chip ``on``.
+    (:func:`held_accuracy`), of the chip ``on``, or of the one that all of them name.
     """
+    on = chip_of_all(runs) if on is None and runs is not None else on
     if runs is not None and (on is None or op is not None or dtype is not None):
         own, picks = spelled("runs"), spelled("op" if op is not None else "dtype")
         said = f"{own} has rows of one chip" if on is None else f"{picks} picks shipped errors, {own} has its own rows"

@@ -201,6 +201,20 @@ def other_chip(name: str, machine: Machine) -> str:
     return "" if key == machine.key else key
 
 
+def chip_of_all(runs: Any) -> str | None:
+    """The chip of a table whose rows all name one; None where they do not, or it is no table.
+
+    >>> rows = [{"gpu": "H100", "m": 64}, {"gpu": "NVIDIA H100", "m": 65}]
+    >>> chip_of_all(rows), chip_of_all([*rows, {"gpu": "a100", "m": 64}]), chip_of_all([{"m": 64}])
+    ('h100', None, None)
+    """
+    try:
+        named = {chip(row.get("chip", "")).key for _, row in rows_of(runs, A_KERNEL)}
+    except (InputError, HardwareError, TypeError):
+        return None
+    return named.pop() if len(named) == 1 else None
+
+
 def kernels_from(
     runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]], machine: Machine
 ) -> Sequence[MeasuredKernel]:
