@@ -433,6 +433,11 @@ def test_a_small_program_counts_the_same_at_open_sizes(program, inputs, sizes):
     ]
 
 
+def _two_on(x):
+    places = torch.arange(x.shape[0])
+    return places == places[:, None] + 2
+
+
 def _hidden(x):
     return torch.triu(torch.ones(x.shape[-1], x.shape[-1], dtype=torch.bool), 1)
 
@@ -460,6 +465,7 @@ def _hidden(x):
         (lambda x: torch.tril(F.pad(x.exp()[1:, 1:], (0, 0, 1, 0))), "fp32[{S}, {S}]"),
         (lambda x: torch.triu(x)[torch.arange(0, x.shape[0], 2)], "fp32[{S}, {S}]"),
         (lambda x: (x * torch.tensor([1.0, 0, 0, 1])) @ x.T, "fp32[{S}, 4]"),
+        (lambda x: F.scaled_dot_product_attention(x, x, x, _two_on(x))[:1], "fp32[{S}, 8]"),  # a row sees one, or none
     ],
 )
 def test_what_a_mask_of_positions_leaves_unread_is_no_part_of_an_open_floor(program, spec):

@@ -426,7 +426,7 @@ def attended(asked: Asked, causal: bool = False, shown: Any = None) -> Iterator[
     """Attention: rows of the queries, all keys or those that these rows see, columns of the values.
 
     They see those up to their own number if it is ``causal``, and those that are ``shown`` by a mask that is known. Of
-    rows that see one key of several its values are the result, whatever the scores are.
+    rows that see at most one key of several its values are the result, whatever the scores are.
     """
     (queries, keys, values, *masks), out = asked.ins, asked.outs[0]
     seen: Callable[[Edges], Any] | None = None
@@ -452,7 +452,8 @@ def attended(asked: Asked, causal: bool = False, shown: Any = None) -> Iterator[
     def is_copy(box: Any) -> bool:
         found = [(0, keys[-2], 1)] if seen is None else seen(box[-2])
         is_edges = isinstance(found, list) and len(found) == 1
-        return not is_one(keys[-2]) and is_one(found[0][1] - found[0][0] if is_edges else len(found))
+        many = found[0][1] - found[0][0] if is_edges else len(found)
+        return not is_one(keys[-2]) and regions.is_less(many, 2)
 
     scored = regions.each(asked.region, lambda box: [] if is_copy(box) else [box])
 
