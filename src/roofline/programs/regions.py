@@ -395,18 +395,34 @@ def each(region: Region, change: Any) -> Region:
     return union(found)
 
 
-def sliced(region: Region, shape: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Region:
-    """Of a part that begins at ``starts``."""
+def looked_up(region: Region, shape: Sequence[Size], at: Mapping[int, tuple[int, Size, Size]]) -> Region:
+    """Of a tensor that a result has in another order: where an axis of the result looks, along which one of the tensor.
+
+    ``at`` gives that axis, the step from place to place, and the place of the first. Along other axes all is needed.
+
+    >>> looked_up((((0, 2, 1), (1, 3, 1)),), (4, 9), {0: (1, -2, 8), 1: (0, 1, 0)})                    # x[:, ::-2].T
+    (((1, 3, 1), (6, 9, 2)),)
+    """
+    inverse = {
+        d: (axis, step, -start * step) if abs(step) == 1 else (axis, _ratio(1, step), -_ratio(start, step))
+        for d, (axis, step, start) in at.items()
+    }
 
     def back(box: Box) -> list[Box]:
-        along = zip(box, starts, steps, strict=True)
-        found = tuple(edge(start + e[0] * step, _places(e), e[2] * step) for e, start, step in along)
-        return [under(box, found, told)]
+        found = [*box_of(shape)]
+        for d, (axis, step, start) in at.items():
+            first, many = box[d][0], _places(box[d])
+            first = first if step > 0 else first + (many - 1) * box[d][2]
+            found[axis] = box[d] if (step, start) == (1, 0) else edge(start + first * step, many, box[d][2] * abs(step))
+        return [under(box, tuple(found), [inverse.get(d) for d in range(len(box))])]
 
+    return each(region, back)
+
+
+def sliced(region: Region, shape: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Region:
+    """Of a part that begins at ``starts``."""
     pairs = enumerate(zip(starts, steps, strict=True))
-    told = [(d, 1, -start) if step == 1 else (d, _ratio(1, step), -_ratio(start, step)) for d, (start, step) in pairs]
-
-    return each(box_in(region, shape), back)
+    return looked_up(box_in(region, shape), shape, {d: (d, step, start) for d, (start, step) in pairs})
 
 
 def box_in(region: Region, shape: Sequence[int]) -> Region:
@@ -608,24 +624,13 @@ def _runs(rows: Any) -> list[Edges]:
 
 def moved(region: Region, order: Sequence[int]) -> Region:
     """Of a tensor whose dimensions stand in another order in the result."""
-    told = [(axis, 1, 0) for axis in order]
-
-    def back(box: Box) -> list[Box]:
-        return [under(box, tuple(box[list(order).index(place)] for place in range(len(order))), told)]
-
-    return each(region, back)
+    return looked_up(region, (1,) * len(order), {d: (axis, 1, 0) for d, axis in enumerate(order)})
 
 
 def broadcast(region: Region, shape: Sequence[int], places: Sequence[int]) -> Region:
     """Of a tensor whose dimensions stand at these places of the result; those of size one are repeated."""
-    along = list(zip(places, shape, strict=True))
-    kept = {place: axis for axis, (place, n) in enumerate(along) if not is_one(n)}
-
-    def back(box: Box) -> list[Box]:
-        told = [(kept[d], 1, 0) if d in kept else None for d in range(len(box))]
-        return [under(box, tuple((0, 1, 1) if n == 1 else box[place] for place, n in along), told)]
-
-    return each(region, back)
+    along = enumerate(zip(places, shape, strict=True))
+    return looked_up(region, shape, {place: (axis, 1, 0) for axis, (place, n) in along if not is_one(n)})
 
 
 def aligned(region: Region, shape: Sequence[int], out: Sequence[int]) -> Region:
@@ -639,16 +644,8 @@ def aligned(region: Region, shape: Sequence[int], out: Sequence[int]) -> Region:
 
 def along(region: Region, shape: Sequence[int], axes: Sequence[int], kept: bool = True) -> Region:
     """Of a tensor that is worked on along these axes, which the result has too if they are ``kept``."""
-
-    others = [place for place in range(len(shape)) if place not in axes]
-    told = [None if d in axes else (d, 1, 0) for d in range(len(shape))] if kept else [(d, 1, 0) for d in others]
-
-    def back(box: Box) -> list[Box]:
-        rest = iter(edges for place, edges in enumerate(box) if not (kept and place in axes))
-        found = tuple((0, size, 1) if place in axes else next(rest) for place, size in enumerate(shape))
-        return [under(box, found, told)]
-
-    return each(region, back)
+    others = [axis for axis in range(len(shape)) if axis not in axes]
+    return looked_up(region, shape, {axis if kept else d: (axis, 1, 0) for d, axis in enumerate(others)})
 
 
 def up_to(region: Region, shape: Sequence[int], axis: int, reverse: bool = False) -> Region:
@@ -669,17 +666,8 @@ def up_to(region: Region, shape: Sequence[int], axis: int, reverse: bool = False
 
 def flipped(region: Region, shape: Sequence[int], axes: Sequence[int]) -> Region:
     """Of a tensor that the result has backwards along these axes."""
-
-    told = [(d, -1, size - 1) if d in axes else (d, 1, 0) for d, size in enumerate(shape)]
-
-    def back(box: Box) -> list[Box]:
-        found = tuple(
-            edge(size - 1 - (e[0] + (_places(e) - 1) * e[2]), _places(e), e[2]) if place in axes else e
-            for place, (e, size) in enumerate(zip(box, shape, strict=True))
-        )
-        return [under(box, found, told)]
-
-    return each(region, back)
+    at = {d: (d, -1, size - 1) if d in axes else (d, 1, 0) for d, size in enumerate(shape)}
+    return looked_up(region, shape, at)
 
 
 def repeated(region: Region, shape: Sequence[int]) -> Region:

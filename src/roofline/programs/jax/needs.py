@@ -356,15 +356,8 @@ def _gathered(each: Asked) -> Iterator[Region]:
         at = dict(zip(numbers.start_index_map, indices, strict=True))
         starts = _starts(each, [at.get(axis, 0) for axis in range(len(sizes))], sizes)
         assert starts is not None
-
-        kept = [axis for axis in range(len(sizes)) if axis not in collapsed]
-
-        def standing(box: Any) -> list[Any]:
-            edges = iter(box)
-            found = tuple((0, 1, 1) if axis in collapsed else next(edges) for axis in range(len(sizes)))
-            return [regions.under(box, found, [(axis, 1, 0) for axis in kept])]
-
-        yield regions.sliced(regions.each(each.region, standing), sizes, starts, (1,) * len(sizes))
+        found = regions.along(each.region, sizes, collapsed, kept=False)
+        yield regions.sliced(found, sizes, starts, (1,) * len(sizes))
         return
     places = np.clip(indices, 0, [each.ins[0][axis] - sizes[axis] for axis in axes])
     batch = [place for place in range(len(each.outs[0])) if place not in numbers.offset_dims]
