@@ -653,26 +653,20 @@ def _distances(each: Asked) -> Iterator[Region]:
         yield regions.aligned(rows, shape, (*each.outs[0][:-2], each.outs[0][place], shape[-1]))
 
 
-def _rows(operand: TensorOperand) -> Sequence[int] | None:
-    """Places that an index of the program's own names, where they are known."""
-    places = known_places(operand)
-    return None if places is None else [int(place) for place in places]
-
-
 def _picked(each: Asked, axis: int) -> Iterator[Region]:
-    return needs.picked(each, axis, _rows_or_formula(each.numbers[1]))
+    return needs.picked(each, axis, _rows(each.numbers[1]))
 
 
-def _rows_or_formula(index: TensorOperand) -> Sequence[int] | Elements | None:
-    """Places that an index names, one by one, or as a formula of an open number of them."""
-    rows = _rows(index)
-    return index.formulas if rows is None else rows
+def _rows(index: TensorOperand) -> Any:
+    """Places that an index names, one by one, or as a formula of an open number of them; None if they are not known."""
+    places = known_places(index)
+    return index.formulas if places is None else places.tolist()
 
 
 def _bagged(each: Asked) -> Iterator[Region]:
     """Rows that go into the bags of the result, where they are known; a bag goes up to the next one."""
     table, call, starts = each.ins[0], each.facts, each.facts.operand("offsets")
-    rows, firsts = _rows(each.numbers[1]), None if starts is None else _rows(starts)
+    rows, firsts = known_places(each.numbers[1]), None if starts is None else known_places(starts)
     if rows is None or firsts is None:
         yield regions.along(each.region, table, (0,))
         return
@@ -690,7 +684,7 @@ def _indexed(each: Asked) -> Iterator[Region]:
     chosen = _by_axis(each.facts.args[1])
     if len(chosen) == 1 and next(iter(chosen.values())).dtype not in ("bool", "uint8"):
         ((axis, index),) = chosen.items()
-        yield next(needs.picked(each._replace(ins=(table, index.shape)), axis, _rows_or_formula(index)))
+        yield next(needs.picked(each._replace(ins=(table, index.shape)), axis, _rows(index)))
         if each.ins[1] == index.shape:
             yield from [*_picked(each, axis)][1:]
         return
@@ -876,13 +870,13 @@ def _put(each: Asked) -> Iterator[Region]:
 
 def _written_at(each: Asked) -> Iterator[Region]:
     """Values that indices along an axis write or add: along the others what the result has, of known ones these."""
-    axis, index, rows, found = _axis(each), each.ins[1], _rows(each.numbers[1]), WHOLE
+    axis, index, rows, found = _axis(each), each.ins[1], known_places(each.numbers[1]), WHOLE
     of_rows = each.facts.name.startswith("index")
     if each.ins[0]:
         size = each.ins[0][axis]
         shape = (*each.ins[0][:axis], prod(index), *each.ins[0][axis + 1 :]) if of_rows else index
         spread = [prod(index) if d == axis else 1 for d in range(len(shape))] if of_rows else index
-        places = None if rows is None else np.array(rows).reshape(spread)
+        places = None if rows is None else rows.reshape(spread)
         found = needs.at_places(each.region, axis, shape, places, size)
     yield _beside(each)
     yield regions.each(found, lambda box: [(box[axis],)]) if of_rows and index else found
