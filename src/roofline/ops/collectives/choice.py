@@ -33,7 +33,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
-from itertools import permutations, takewhile
+from itertools import combinations, takewhile
 from itertools import product as product_of
 from typing import Any
 
@@ -417,7 +417,8 @@ def _line(asked: _Asked, name: str, machine: Machine) -> _Line:
     hops = Work({key: amount for key, amount in work.items() if key.quantity == "hops"})
     wire = Work({key: amount for key, amount in work.items() if key.quantity == "wire"})
     busiest, together, _ = _times(wire, machine)
-    return _Line(name, together / _LARGE, busiest / _LARGE, _times(hops, machine)[1], work.total("hops"))
+    waits = sum(_by_resource(hops, machine).values())
+    return _Line(name, together / _LARGE, busiest / _LARGE, waits, work.total("hops"))
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -529,9 +530,8 @@ def _open_starts(regimes: _OpenRegimes, run: Sequence[int]) -> tuple[list[Any], 
     """From how many bytes on each algorithm is the fastest, in the number of chips; and the first it holds for."""
     n = regimes.count
     forms = [line.hop_time / other.busiest for line in regimes.lines for other in regimes.lines]
-    pairs = permutations(regimes.lines, 2)
-    sums = [(a.hop_time - b.hop_time, b.together - a.together) for a, b in pairs if a.together != b.together]
-    forms += [hops / gap for hops, gap in sums]
+    pairs = [(a, b) for a, b in combinations(regimes.lines, 2) if a.together != b.together]
+    forms += [(a.hop_time - b.hop_time) / (b.together - a.together) for a, b in pairs]
     starts: list[Any] = [0]
     held = list(run)
     for index in range(1, len(regimes.at(run[0]))):
@@ -539,7 +539,7 @@ def _open_starts(regimes: _OpenRegimes, run: Sequence[int]) -> tuple[list[Any], 
         def holds(form: Any, index: int = index, run: Sequence[int] = held) -> list[int]:
             return list(takewhile(lambda value: _is_start(regimes, form, index, value), run))
 
-        found = max(forms, key=lambda form: len(holds(form)))
+        found = max(dict.fromkeys(forms), key=lambda form: len(holds(form)))
         held = holds(found)
         if not held:
             hint = f"give {n} a number: the size at which the fastest algorithm changes has no one form in it"
