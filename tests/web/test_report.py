@@ -197,6 +197,7 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
     assert tab.text("#lower") == format_quantity(fresh.lower, "s")
     assert "moved: batch 64 → 200, W_hbm 4.8 TB/s → 8 TB/s" in shown
     assert "mostly weights below batch = 52" in shown
+    assert "bytes of embed_tokens, input_layernorm" in shown
     assert "self_attn" in shown
     names = tab.page.evaluate("[...document.querySelectorAll('[id]')].map((each) => each.id)")
     assert len(set(names)) == len(names)
@@ -486,6 +487,12 @@ def test_a_page_of_a_table_over_two_sizes_has_a_heat_map(sizes: Sequence[int], k
     assert [chart["kind"] for chart in charts] == kinds
     cells = [mark for chart in charts for mark in chart["marks"] if mark["mark"] == "cell"]
     assert all(cell["figure"] in cell["label"] for cell in cells)
+
+
+def test_the_key_of_a_chart_says_the_peak_once_with_its_figure(tab: Tab, tmp_path: Path) -> None:
+    sizes = {"B": range(1, 512, 10), "D": 4096, "F": 4096}
+    opened(tab, report(plot(LINE, on="v5e", vary="B", sizes=sizes, kind="throughput")), tmp_path)
+    assert tab.page.locator(".key").last.inner_text() == "peak mxu bf16 197 TFLOP/s"
 
 
 def test_a_heat_map_of_a_page_is_read_by_pointer_and_by_keys(tab: Tab, tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ function Resources() {
               <span class="figure">{quantity(time, "s")} · {percent(time / times.lower)}</span>
             </summary>
             <ul>{term.parts.map((part, k) => <li><b>{part.label}</b> {quantity(parts[i][k], "s")} = <span class="formula"><span class="top">{mathematics(part.amount)}</span><span class="under"><Symbol name={part.rate} /></span></span>
-              <small> {part.unit}{part.operations.length ? ` · ${part.operations.slice(0, 6).join(", ")}${part.operations.length > 6 ? ` and ${part.operations.length - 6} more` : ""}` : ""}</small></li>)}</ul>
+              <small> {AMOUNTS[part.unit] ?? part.unit}{part.operations.length ? ` of ${part.operations.slice(0, 6).join(", ")}${part.operations.length > 6 ? ` and ${part.operations.length - 6} more` : ""}` : ""}</small></li>)}</ul>
             <p class="quiet">{sentence(it.rates.filter((rate) => term.parts.some((part) => part.rate === rate.name)).map((rate) => `${rate.name} = ${quantity(now.value[rate.name], rate.unit)}${rate.unit === "hops/s" ? ` (${rateText(now.value[rate.name], rate.unit)})` : ""}${rate.source ? `, ${rate.source}` : ""}`).join("; "))}</p>
           </details>
         );
@@ -253,6 +253,9 @@ function Symbol({ name }: { name: string }) {
 
 /** What a rate is, by its unit. */
 const RATES: Record<string, string> = { "FLOP/s": "peak", "B/s": "bandwidth" };
+
+/** What the formula of a time has over its rate. */
+const AMOUNTS: Record<string, string> = { B: "bytes", FLOP: "FLOPs" };
 
 interface Knob { name: string; key: string; value: number; least: number; most: number; whole: boolean; unit: string; beside: string }
 

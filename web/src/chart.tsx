@@ -54,7 +54,7 @@ function keyed(spec: ChartSpec): Map<string, Mark[]> {
     if (known) known.push(mark);
     else found.set(by, [mark]);
   }
-  return new Map([...found.values()].map((marks) => [isRoof(marks[0]) ? `${machineOf(marks[0])} ${marks.map((each) => each.text || nameOf(each)).join(", ")}` : nameOf(marks[0]), marks]));
+  return new Map([...found.values()].map((marks) => [isRoof(marks[0]) ? `${spec.kind === "roofline" ? `${machineOf(marks[0])} ` : ""}${marks.map((each) => each.text || nameOf(each)).join(", ")}` : nameOf(marks[0]), marks]));
 }
 
 export interface Following { at: number; read: (x: number) => JSX.Element; y: (x: number) => number; set?: (x: number) => void }
