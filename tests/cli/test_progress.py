@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from roofline.cli import main
+from roofline.cli import main, run
 from roofline.cli import output as module
 from roofline.cli.output import working
 from tests.strategies import some
@@ -90,6 +90,12 @@ def test_ctrl_c_ends_with_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert main(["accuracy", "h100"]) == 130
     shown = capsys.readouterr()
     assert (shown.out, shown.err.strip()) == ("", "stopped")
+    monkeypatch.setattr("roofline.cli.main", stopped)  # while modules load, before a command runs
+    for name, stand_in in {"os._exit": sys.exit, "gc.freeze": int, "gc.set_threshold": lambda *given: None}.items():
+        monkeypatch.setattr(name, stand_in)
+    with pytest.raises(SystemExit, match="130"):
+        run()
+    assert capsys.readouterr().err.strip() == "stopped"
 
 
 PLANNED = "plan llama-3-8b --on h100 --rate 4/s --prompt 1024 --output 128 --ttft 500ms --tpot 30ms"

@@ -211,11 +211,15 @@ def run() -> None:
     import threading
     from contextlib import suppress
 
-    from roofline.cli.output import never_fail
-
     gc.set_threshold(500_000, 20, 20)  # loading modules makes no garbage: looking for it takes a twentieth of a command
-    never_fail()
-    code = main()
+    try:
+        from roofline.cli.output import never_fail
+
+        never_fail()
+        code = main()
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+        code = 130
     gc.freeze()  # the process ends: a search for cycles in all that it loaded takes a sixth of a command
     if not atexit._ncallbacks() and threading.active_count() == 1:  # nothing waits for the end
         for stream in (sys.stdout, sys.stderr):
