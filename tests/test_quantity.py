@@ -109,8 +109,8 @@ def test_numbers_of_other_libraries_read():
 
 
 WRONG = [
-    ("80 GB", "B/s", "'80 GB' is a capacity in bytes; expected a bandwidth in bytes per second, such as '3.35 TB/s'"),
-    ("3 TB/s", "B", "'3 TB/s' is a bandwidth in bytes per second; expected a capacity in bytes, such as '80 GiB'"),
+    ("80 GB", "B/s", "'80 GB' is an amount of bytes; expected a bandwidth in bytes per second, such as '3.35 TB/s'"),
+    ("3 TB/s", "B", "'3 TB/s' is a bandwidth in bytes per second; expected an amount of bytes, such as '80 GiB'"),
     (
         "3 TB/s",
         "FLOP/s",
@@ -118,13 +118,13 @@ WRONG = [
     ),
     ("3 TFLOPS", "FLOP", "'3 TFLOPS' is a rate of arithmetic; expected an amount of arithmetic, such as '8.59 GFLOP'"),
     ("8 GFLOP", "FLOP/s", "'8 GFLOP' is an amount of arithmetic; expected a rate of arithmetic, such as '312 TFLOP/s'"),
-    ("nan", "B", "'nan' is not finite; expected a capacity in bytes, such as '80 GiB'"),
-    ("-inf", "B", "'-inf' is not finite; expected a capacity in bytes, such as '80 GiB'"),
+    ("nan", "B", "'nan' is not finite; expected an amount of bytes, such as '80 GiB'"),
+    ("-inf", "B", "'-inf' is not finite; expected an amount of bytes, such as '80 GiB'"),
     (math.nan, "s", "nan is not finite; expected a time, such as '5 us'"),
     (math.inf, "s", "inf is not finite; expected a time, such as '5 us'"),
     (-1, "s", "-1 is negative; expected a time above 0, such as '5 us'"),
     (0, "s", "0 is zero; expected a time above 0, such as '5 us'"),
-    ("0 GB", "B", "'0 GB' is zero; expected a capacity in bytes above 0, such as '80 GiB'"),
+    ("0 GB", "B", "'0 GB' is zero; expected an amount of bytes above 0, such as '80 GiB'"),
     (
         "fast",
         "B/s",
@@ -137,11 +137,11 @@ WRONG = [
     ("80 G", "B", "'80 G' has a prefix but no unit; write 80 GB, or 80 Gb for bits"),
     ("3.2G", "FLOP", "'3.2G' has a prefix but no unit; write 3.2GFLOP, or 3.2GMAC for multiply-adds"),
     ("3,35 TB/s", "B/s", "'3,35 TB/s' has a comma; write 3.35 or 1_000, with a point and no thousands separator"),
-    (True, "B", "True is not a figure; expected a capacity in bytes, such as '80 GiB'"),
-    (None, "B", "None is not a figure; expected a capacity in bytes, such as '80 GiB'"),
-    ([1], "B", "[1] is not a figure; expected a capacity in bytes, such as '80 GiB'"),
+    (True, "B", "True is not a figure; expected an amount of bytes, such as '80 GiB'"),
+    (None, "B", "None is not a figure; expected an amount of bytes, such as '80 GiB'"),
+    ([1], "B", "[1] is not a figure; expected an amount of bytes, such as '80 GiB'"),
     ("1", "furlongs", "unknown unit 'furlongs'; units are: B, B/s, FLOP/s, FLOP, s, Hz, W, FLOP/B, USD/h"),
-    (10**400, "B", "a capacity in bytes"),
+    (10**400, "B", "an amount of bytes"),
     ("1" + "0" * 400, "B", "is not finite"),
     ("1e300 EB", "B", "is out of range"),
     ("1__0", "", "does not read as a number"),

@@ -37,7 +37,7 @@ Figure: TypeAlias = Any
 
 #: What each unit measures, and how a figure in it is written.
 UNITS: dict[str, tuple[str, str]] = {
-    "B": ("a capacity in bytes", "80 GiB"),
+    "B": ("an amount of bytes", "80 GiB"),
     "B/s": ("a bandwidth in bytes per second", "3.35 TB/s"),
     "FLOP/s": ("a rate of arithmetic", "312 TFLOP/s"),
     "FLOP": ("an amount of arithmetic", "8.59 GFLOP"),
@@ -113,10 +113,10 @@ def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     (2000000000000.0, 8000000000.0, 5e-06)
     >>> parse("80 GB", "B/s")
     Traceback (most recent call last):
-    roofline.errors.QuantityError: '80 GB' is a capacity in bytes; expected a bandwidth in bytes ...
+    roofline.errors.QuantityError: '80 GB' is an amount of bytes; expected a bandwidth in bytes ...
     >>> parse("-1 GB", "B")
     Traceback (most recent call last):
-    roofline.errors.QuantityError: '-1 GB' is negative; expected a capacity in bytes above 0, such as '80 GiB'
+    roofline.errors.QuantityError: '-1 GB' is negative; expected an amount of bytes above 0, such as '80 GiB'
     """
     if unit not in UNITS:
         raise QuantityError(f"unknown unit {unit!r}", hint=f"units are: {', '.join(filter(None, UNITS))}")
@@ -137,7 +137,7 @@ def seconds_of(name: str, value: Any, unit: str = "s", *, zero: bool = False) ->
     0.03
     >>> seconds_of("tpot", "30 GB")
     Traceback (most recent call last):
-    roofline.errors.QuantityError: tpot: '30 GB' is a capacity in bytes; expected a time, such as '5 us'
+    roofline.errors.QuantityError: tpot: '30 GB' is an amount of bytes; expected a time, such as '5 us'
     """
     try:
         return parse(value, unit, zero=zero)

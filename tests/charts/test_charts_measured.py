@@ -106,7 +106,7 @@ HEADER = "name,flops,bytes,seconds\n"
         (HEADER + "x,1e9,1e6,-1 ms\n", "runs.csv:2: seconds '-1 ms' is negative"),
         (HEADER + "x,1e9,1e6,nan\n", "runs.csv:2: seconds 'nan' is not finite"),
         (HEADER + "x,1e9,,1e-3\n", "runs.csv:2: bytes is missing; give it, in B"),
-        (HEADER + "x,1e9,1e6,3 GB\n", "runs.csv:2: seconds '3 GB' is a capacity in bytes; expected a time"),
+        (HEADER + "x,1e9,1e6,3 GB\n", "runs.csv:2: seconds '3 GB' is an amount of bytes; expected a time"),
         (HEADER + "x,1e9,1e6\n", "runs.csv:2: 3 values in 4 columns; leave no figure out"),
         (HEADER + "x,1,000,1e6,1\n", "runs.csv:2: 5 values in 4 columns; quote a cell that holds the sign"),
         (HEADER + ",1e9,1e6,1\n", "runs.csv:2: the run has no name"),

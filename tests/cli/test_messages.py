@@ -227,7 +227,15 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "h100", "B=1:8:0", "D=1", "F=1"], "size B has a range with a step of 0"),
     (["bound", "g = gelu(h)", "--on", "h100"], "'h' is not defined"),
     (["bound", "--flops", "nan", "--on", "h100"], "'nan' is not finite"),
-    (["bound", "--flops", "1GB", "--on", "h100"], "'1GB' is a capacity in bytes; expected an amount of arithmetic"),
+    (["bound", "--flops", "1e12", "--bytes", "0", "--on", "h100"], "--bytes: '0' is zero; expected an amount of bytes"),
+    (["comm", "allreduce", "--bytes-per-chip", "-1", "--on", "h100:8"], "--bytes-per-chip: '-1' is negative; expected"),
+    (["bound", "bf16[4, 4 * bf16[4, 4]", "--on", "h100"], "expected ',' or ']', found '*'"),
+    (
+        [*TABLE, "B=1:4", "--columns", "estimate"],
+        "needs a stated overlap or overhead; as in --overhead 5us; --estimate",
+    ),
+    (["sweep", "llama-3-8b", "--on", "h100", "--overlap", "0.5"], "no column of it; --estimate adds columns of what"),
+    (["bound", "--flops", "1GB", "--on", "h100"], "'1GB' is an amount of bytes; expected an amount of arithmetic"),
     (["chips", "--dtype", "fp99"], "unknown dtype 'fp99'"),
     (
         ["solve", MATMUL, MATMUL, "--equal", "time", "--for", "B", "--on", "h100", "D=64"],

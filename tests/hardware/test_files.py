@@ -298,7 +298,7 @@ BROKEN = [
         "system.s.link[0].name: 'nvlnk' is new here; did you mean 'nvlink'?",
     ),
     ("[chip.x]\ntdp = -1\n" + X, "chip.x.tdp: -1 is negative; expected a power above 0, such as '700 W'"),
-    ("[chip.x]\ntdp = '3 GB'\n" + X, "chip.x.tdp: '3 GB' is a capacity in bytes; expected a power, such as '700 W'"),
+    ("[chip.x]\ntdp = '3 GB'\n" + X, "chip.x.tdp: '3 GB' is an amount of bytes; expected a power, such as '700 W'"),
     (
         "[chip.x.unit.tensor]\npeak.bf16 = nan\n",
         "chip.x.unit.tensor.peak.bf16: nan is not finite; expected a rate of arithmetic",
@@ -377,7 +377,7 @@ BROKEN = [
     ("[chip.x.unit.7]\nkind = 'matrix'\npeak.bf16 = 1\n", "chip.x.unit.7: is '7'; a name is letters, digits, '_' and"),
     (
         "[[chip.x.memory]]\nlevel = 'hbm'\nbandwidth = '80 GB'\n",
-        "memory[0].bandwidth: '80 GB' is a capacity in bytes; expected a",
+        "memory[0].bandwidth: '80 GB' is an amount of bytes; expected a",
     ),
     (
         "[[chip.x.memory]]\nlevel = 'hbm'\nbandwith = 1\n",
@@ -475,7 +475,7 @@ def test_a_chip_is_made_of_a_dictionary() -> None:
     assert said == ["matrix.bf16 is 312 FLOP/s: is its unit missing?"]
     for wrong, said in (
         ({}, "has neither a peak nor a bandwidth"),
-        ({"name": "Mine", "bf16": "3 GB"}, "unit.matrix.peak.bf16: '3 GB' is a capacity in bytes"),
+        ({"name": "Mine", "bf16": "3 GB"}, "unit.matrix.peak.bf16: '3 GB' is an amount of bytes"),
         ({"inherits": "nope"}, "names 'nope', which is not known"),
         ({"bf16": 3e14, "hbm": "2 TB/s sparse"}, "unknown unit 'TB/s sparse'"),
         ({"bf16": 3e14, "hbm": "+100 GB/s"}, "'+100 GB/s' starts from another figure"),

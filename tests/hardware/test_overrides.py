@@ -176,7 +176,7 @@ def test_unknown_figures(target, key, message):
         (
             "hbm",
             "80 GB",
-            "hbm: '80 GB' is a capacity in bytes; expected a bandwidth in bytes per second, such as '3.35 TB/s'",
+            "hbm: '80 GB' is an amount of bytes; expected a bandwidth in bytes per second, such as '3.35 TB/s'",
         ),
         ("bf16", "3 TB/s", "bf16: '3 TB/s' is a bandwidth in bytes per second; expected a rate of arithmetic"),
         ("hbm", 0, "hbm: 0 is zero; expected a bandwidth in bytes per second above 0"),
@@ -312,7 +312,7 @@ def test_what_can_be_set_names_the_latency_of_each_link_and_nothing_twice() -> N
 
 def test_a_capacity_is_led_to_its_name_and_an_absent_level_is_unknown() -> None:
     with pytest.raises(
-        QuantityError, match=r"smem: '100 MB' is a capacity in bytes; .* TB/s'; a capacity is set as smem\.capacity"
+        QuantityError, match=r"smem: '100 MB' is an amount of bytes; .* TB/s'; a capacity is set as smem\.capacity"
     ):
         chip("h100", smem="100 MB")
     for value in ("100 MB", "2x"):

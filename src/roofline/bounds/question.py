@@ -36,7 +36,7 @@ from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.ops.rules import family_of
-from roofline.quantity import count, format_percent, kind_of, parse, typed
+from roofline.quantity import count, format_percent, kind_of, seconds_of, typed
 from roofline.signatures import check_methods, either, spelled
 from roofline.sizes import check, common_shape, is_array, is_symbol, own_array, plain_number, product, symbol
 from roofline.statements import Assumption, assume, without
@@ -117,7 +117,7 @@ class Question:
         if self.raw:
             given = {k: v for k, v in self.raw.items() if v is not None}
             dtype, unit = given.pop("dtype", "bf16"), given.pop("unit", "matrix")
-            amounts = {k: amount(v, AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
+            amounts = {k: amount(k, v, self.sizes) for k, v in given.items()}
             common_shape(amounts)
             return (raw(dtype=dtype, unit=unit, **amounts),)
         chosen = {name: getattr(self.conventions, name) for name in ("exact", "count_padding", "compute")}
@@ -428,32 +428,32 @@ def written(amount: Any) -> str:
     return "[" + ", ".join(few if flat.size <= 4 else [*few[:2], "…", few[-1]]) + "]"
 
 
-def amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:
+def amount(name: str, value: Any, sizes: Mapping[str, Any]) -> Any:
     """Read an amount of raw work: a number, an array, "1 TFLOP", or a formula of named sizes."""
     if is_array(value):
-        return _amounts(value, unit)
+        return _amounts(name, value)
     if not isinstance(value, str):
-        return value if is_symbol(value) else parse(value, unit)
+        return value if is_symbol(value) else seconds_of(name, value, AMOUNT_UNITS[name])
     try:
-        return parse(value, unit)
+        return seconds_of(name, value, AMOUNT_UNITS[name])
     except QuantityError:
         if kind_of(value) is not None or count(value) is not None or _is_float(value):
             raise
         return formula(value, sizes)
 
 
-def _amounts(values: Any, unit: str) -> Any:
+def _amounts(name: str, values: Any) -> Any:
     """Take an array of amounts as it is; the first that is none is the error of that number alone."""
     values = own_array(values)
     for value in values[~(np.isfinite(values) & (values > 0))].ravel()[:1].tolist():
-        parse(value, unit)
+        seconds_of(name, value, AMOUNT_UNITS[name])
     return values
 
 
 def several_amounts(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Amounts of raw work that are lists as arrays, each of their figures read for itself; the rest as they are."""
     return {
-        name: np.array([parse(each, AMOUNT_UNITS[name]) for each in value])
+        name: np.array([seconds_of(name, each, AMOUNT_UNITS[name]) for each in value])
         if isinstance(value, list | tuple | range) and len(value)
         else value
         for name, value in raw.items()

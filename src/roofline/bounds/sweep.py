@@ -286,7 +286,7 @@ def _asked(
 
 def column_hint(name: str, known: Sequence[str]) -> str:
     """What would be right in place of a column that a table has not; an estimate adds its columns to all others."""
-    if name in ("expected", "low", "high"):
+    if name in ("estimate", "expected", "low", "high"):
         return f"{spelled('estimate', True)} adds expected, low and high to the columns that are named"
     return column_meant(name, known, limit=20)
 

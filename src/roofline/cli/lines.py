@@ -309,6 +309,7 @@ def sweep_command(
     roofline sweep llama-3-70b --on h100:8,h200:8 --tensor 4,8 --batch 1:512 --context 1024:131072:*2 -o grid.parquet
     roofline sweep llama-3-70b --on h100:8 --batch 1:512 --context 1:8192 --keep front,top=100 --workers 2 -o grid/
     """
+    from roofline.bounds.sweep import column_hint
     from roofline.formulas.tables import PICTURED
 
     run = blocks_asked(options, output[0] if output else None)
@@ -317,6 +318,9 @@ def sweep_command(
     if kind is not None and (as_json or run or output):
         raise InputError("--kind is that of a picture", hint="end -o in .svg, .png or .pdf, or leave it out")
     expressions, sizes = split_words(words, lists=True)
+    if "estimate" in listed_names(columns or ()) and options["overlap"] is options["overhead"] is None:
+        hint = f"as in --overhead 5us; {column_hint('estimate', ())}"
+        raise InputError("the column estimate needs a stated overlap or overhead", hint=hint)
     if run and options["estimate"]:
         raise InputError("--estimate is not worked out in blocks", hint="leave it out, or sweep in memory: -o grid.csv")
     text, chips = one_expression(expressions), targets(options.pop("on"))

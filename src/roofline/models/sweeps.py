@@ -444,7 +444,8 @@ def sweep_steps(
     check_options(options, train_step if phase == "train" else serve_bound)
     idle = next((name for name in ("overlap", "overhead") if options.get(name) is not None), None)
     if idle is not None:
-        hint = "estimate=True adds columns of what to expect, and roofline.llm one step's estimate"
+        one = call("llm", "MODEL", **{idle: "…"})
+        hint = f"{spelled('estimate', True)} adds columns of what to expect, and {one} says it of one step"
         raise InputError(f"{spelled(idle)} makes an estimate, and a table of steps has no column of it", hint=hint)
     check_phase(phase, "train")
     shown = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL

@@ -252,7 +252,8 @@ def read_whole_number(
 
 def _after_dim(cursor: Cursor, dims: list[Dim]) -> NotationError:
     token, last = cursor.token, dims[-1] if dims else None
-    if last and token.kind in ("contract", "add", "subtract", "divide"):
+    tensor_follows = "[" in (cursor.peek().kind, cursor.peek(2).kind)
+    if last and token.kind in ("contract", "add", "subtract", "divide") and not tensor_follows:
         start = last.span.start
         end = cursor.peek().end if cursor.peek().kind in ("name", "number") else token.end
         product = cursor.text[start:end]
