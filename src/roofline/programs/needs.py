@@ -228,7 +228,7 @@ def picked(asked: Asked, axis: int, rows: Sequence[int] | Elements | None) -> It
     flat = regions.reshaped(asked.region, asked.outs[0], (*table[:axis], count, *table[axis + 1 :]))
     line = rows.line() if isinstance(rows, Elements) and len(index) == 1 else None
     if line is not None:
-        yield regions.picked_evenly(flat, [*table[:axis], count, *table[axis + 1 :]], axis, table[axis], *line)
+        yield regions.picked_evenly(flat, [*table[:axis], count, *table[axis + 1 :]], axis, table[axis], *line[:2])
     elif rows is None or isinstance(rows, Elements):
         yield regions.along(flat, table, (axis,))
     else:

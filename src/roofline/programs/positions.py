@@ -647,13 +647,14 @@ class Elements:
         """The open sizes in the formulas."""
         return {each for form in self._forms() for each in form.free_symbols - {*_axes_in(form).values()}}
 
-    def line(self) -> tuple[Size, int] | None:
-        """The first number and by how much each next one along the last axis is larger; None where that is not told."""
+    def line(self) -> tuple[Size, int, int] | None:
+        """The first number, by how much each next one along an axis is larger, and this axis; None if not told."""
         value, *others = self.cases
-        first = sizes.plain_number(value.xreplace({place(-1): sympy.S.Zero}))
-        step = sympy.expand(value - first).coeff(place(-1))
-        is_told = not others and step.is_Integer and value - first - step * place(-1) == 0
-        return (first, int(step)) if is_told else None
+        axis = next(iter(_axes_in(value)), -1)
+        first = sizes.plain_number(value.xreplace({place(axis): sympy.S.Zero}))
+        step = sympy.expand(value - first).coeff(place(axis))
+        is_told = not others and step.is_Integer and sympy.expand(value - first - step * place(axis)) == 0
+        return (first, int(step), axis) if is_told and not _axes_in(sympy.sympify(first)) else None
 
     def transposed(self, order: Sequence[int]) -> Elements | None:
         """The axes in another order."""

@@ -399,6 +399,7 @@ def looked_up(region: Region, shape: Sequence[Size], at: Mapping[int, tuple[int,
     """Of a tensor that a result has in another order: where an axis of the result looks, along which one of the tensor.
 
     ``at`` gives that axis, the step from place to place, and the place of the first. Along other axes all is needed.
+    A step of 0 repeats one place.
 
     >>> looked_up((((0, 2, 1), (1, 3, 1)),), (4, 9), {0: (1, -2, 8), 1: (0, 1, 0)})                    # x[:, ::-2].T
     (((1, 3, 1), (6, 9, 2)),)
@@ -406,12 +407,13 @@ def looked_up(region: Region, shape: Sequence[Size], at: Mapping[int, tuple[int,
     inverse = {
         d: (axis, step, -start * step) if abs(step) == 1 else (axis, _ratio(1, step), -_ratio(start, step))
         for d, (axis, step, start) in at.items()
+        if step != 0
     }
 
     def back(box: Box) -> list[Box]:
         found = [*box_of(shape)]
         for d, (axis, step, start) in at.items():
-            first, many = box[d][0], _places(box[d])
+            first, many = box[d][0], _places(box[d]) if step != 0 else 1
             first = first if step > 0 else first + (many - 1) * box[d][2]
             found[axis] = box[d] if (step, start) == (1, 0) else edge(start + first * step, many, box[d][2] * abs(step))
         return [under(box, tuple(found), [inverse.get(d) for d in range(len(box))])]
@@ -815,14 +817,15 @@ def picked_evenly(region: Region, shape: Sequence[Size], axis: int, size: Size, 
     >>> picked_evenly((((0, 2, 1),),), (3,), 0, 8, 7, -2)                  # 7 and 5 of 7, 5, 3
     (((5, 8, 2),),)
     """
-    last = first + step * (shape[axis] - 1)
-    low, high = (last, first) if step < 0 else (first, last)
-    if not (is_at_most(0, low) and is_less(high, size)):
-        return along(region, [size if d == axis else n for d, n in enumerate(shape)], (axis,))
-    found = flipped(region, shape, (axis,)) if step < 0 else region
-    each_axis = range(len(shape))
-    starts = [low if d == axis else 0 for d in each_axis]
-    return sliced(found, shape, starts, [abs(step) if d == axis else 1 for d in each_axis])
+    at = {d: (d, 1, 0) for d in range(len(shape)) if d != axis}
+    at |= {axis: (axis, step, first)} if are_inside(first, step, shape[axis], size) else {}
+    return looked_up(region, [size if d == axis else n for d, n in enumerate(shape)], at)
+
+
+def are_inside(first: Size, step: int, many: Size, size: Size) -> bool:
+    """Whether so many places evenly apart surely all lie within a size."""
+    low, high = (first, first + step * (many - 1))[:: -1 if step < 0 else 1]
+    return is_at_most(0, low) and is_less(high, size)
 
 
 def with_rows(box: Box, axis: int, rows: Any) -> list[Box] | None:

@@ -346,7 +346,7 @@ def _gathered(each: Asked) -> Iterator[Region]:
     numbers, indices = each.facts["dimension_numbers"], picking(each.numbers[1])
     sizes, batched = _sizes(each.facts["slice_sizes"]), getattr(numbers, "operand_batching_dims", ())
     if indices is None:
-        yield from _gathered_in_line(each, sizes) or _gathered_anywhere(each, sizes)
+        yield from _gathered_in_line(each) or _gathered_anywhere(each, sizes)
         return
     if batched:  # which are places of the array too
         own = np.indices(indices.shape[:-1])[[*numbers.start_indices_batching_dims]]
@@ -367,20 +367,24 @@ def _gathered(each: Asked) -> Iterator[Region]:
     yield from _gathered_anywhere(each, sizes) if found is WHOLE and batched else [found]
 
 
-def _gathered_in_line(each: Asked, sizes: Sequence[Size]) -> list[Region]:
-    """Of an array of which rows are picked evenly apart along one axis, so many as nobody knows; nothing of others."""
-    numbers, formula = each.facts["dimension_numbers"], each.numbers[1]
+def _gathered_in_line(each: Asked) -> list[Region]:
+    """Of an array of which rows are picked evenly apart along axes, so many as nobody knows; nothing of others."""
+    numbers, formula, table = each.facts["dimension_numbers"], each.numbers[1], each.ins[0]
     axes, batch = numbers.start_index_map, [d for d in range(len(each.outs[0])) if d not in numbers.offset_dims]
-    is_of_rows = len(axes) == len(batch) == 1 and tuple(numbers.collapsed_slice_dims) == tuple(axes)
-    column = formula.moved(each.ins[1][:-1], [positions.place(-1), 0]) if isinstance(formula, Elements) else None
-    line = None if column is None else column.line()
-    if not is_of_rows or line is None:
+    if not isinstance(formula, Elements) or sorted(axes) != sorted(numbers.collapsed_slice_dims):
         return []
-    (axis,), (at,) = axes, batch
-    order = [d - (d > axis) + (d - (d > axis) >= at) if d != axis else at for d in range(len(sizes))]
-    shape = [each.outs[0][d] for d in order]
-    flat = regions.moved(each.region, [order.index(d) for d in range(len(order))])
-    return [regions.picked_evenly(flat, shape, axis, each.ins[0][axis], *line)]
+    places = [positions.place(d - len(batch)) for d in range(len(batch))]
+    left = [axis for axis in range(len(table)) if axis not in axes]
+    at = {d: (axis, 1, 0) for d, axis in zip(numbers.offset_dims, left, strict=True)}
+    for n, axis in enumerate(axes):
+        column = formula.moved(each.ins[1][:-1], [*places, n])
+        line = None if column is None else column.line()
+        if line is None:
+            return []
+        first, step, along = line
+        if batch[along] not in at and regions.are_inside(first, step, each.outs[0][batch[along]], table[axis]):
+            at[batch[along]] = (axis, step, first)
+    return [regions.looked_up(each.region, table, at)]
 
 
 def _gathered_anywhere(each: Asked, sizes: Sequence[Size]) -> Iterator[Region]:
