@@ -371,7 +371,8 @@ def _gathered_in_line(each: Asked) -> list[Region]:
     """Of an array of which rows are picked evenly apart along axes, so many as nobody knows; nothing of others."""
     numbers, formula, table = each.facts["dimension_numbers"], each.numbers[1], each.ins[0]
     axes, batch = numbers.start_index_map, [d for d in range(len(each.outs[0])) if d not in numbers.offset_dims]
-    if not isinstance(formula, Elements) or sorted(axes) != sorted(numbers.collapsed_slice_dims):
+    is_of_rows = batch and sorted(axes) == sorted(numbers.collapsed_slice_dims)
+    if not isinstance(formula, Elements) or not is_of_rows:
         return []
     places = [positions.place(d - len(batch)) for d in range(len(batch))]
     left = [axis for axis in range(len(table)) if axis not in axes]
