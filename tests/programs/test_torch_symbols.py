@@ -464,6 +464,7 @@ def _hidden(x):
         (lambda x: (torch.tril(x @ x.T) @ x)[:2], "fp32[{S}, 8]"),
         (lambda x: torch.tril(F.pad(x.exp()[1:, 1:], (0, 0, 1, 0))), "fp32[{S}, {S}]"),
         (lambda x: torch.triu(x)[torch.arange(0, x.shape[0], 2)], "fp32[{S}, {S}]"),
+        (lambda x: torch.tril(x)[torch.full((x.shape[0],), 1)], "fp32[{S}, {S}]"),
         (lambda x: (x * torch.tensor([1.0, 0, 0, 1])) @ x.T, "fp32[{S}, 4]"),
         (lambda x: F.scaled_dot_product_attention(x, x, x, _two_on(x))[:1], "fp32[{S}, 8]"),  # a row sees one, or none
     ],
