@@ -153,6 +153,7 @@ def test_a_pipelined_training_step_is_short_and_equals_its_number() -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NODE is None, reason="node is not here: JavaScript was not run")
 def test_javascript_in_node_equals_the_number() -> None:
     lines = [
