@@ -53,9 +53,9 @@ MOST_ROWS = 800
 LEAST_FOR_THIRDS = 240
 #: Rows of an unseen chip that a fit is tried with, and rows of each other chip that stand behind it.
 TEN, FEW = 10, 150
-#: How often ten rows are drawn, where there is a goal for what they give; once elsewhere. Of products three or four
-#: groups of a chip make the figure, and median errors of draws spread by 0.5 to 1.9 points.
-DRAWS = {"contraction": 12, "quantised_contraction": 12, "prefill_attention": 3, "decode_attention": 3}
+#: How often ten rows are drawn, where there is a goal for what they give; once elsewhere. Three to five
+#: groups of a chip make the figure, and median errors of draws spread by 0.5 to 1.9 points (products).
+DRAWS = {"contraction": 12, "quantised_contraction": 12, "prefill_attention": 12, "decode_attention": 12}
 #: Kinds of kernels whose ten rows can be advised.
 ADVISED = ("contraction", "quantised_contraction")
 #: Doublings outside the inner sizes from which a row counts as outer.

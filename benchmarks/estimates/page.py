@@ -339,7 +339,7 @@ def unseen(records: Sequence[KernelConstants]) -> list[str]:
         f"Intervals hold {percent(float(np.mean(large)))}% on the mean of {len(large)} groups with 200 test rows and",
         f"more, and 75 to 87% in {within} of them: a chip is off as a whole, to one side, and few were measured.",
         "",
-        "*Ten of its rows* are random ones, 12 draws of products and 3 of attention, *ten advised* those whose sizes",
+        "*Ten of its rows* are random ones, 12 draws, *ten advised* those whose sizes",
         "tell most; `roofline calibrate` lists such sizes. *Half of its rows* is the error of the tables above, here",
         "with caches of all formats in one row.",
         "",

@@ -104,7 +104,7 @@ def test_a_step_of_another_model_has_the_interval_of_models_that_were_left_out()
     same, other = (step_estimate(record, {**shapes, "kernels": shapes["kernels"] * more}, 0.0) for more in (1, 2))
     assert same.extrapolated == ()
     assert other.extrapolated == ("kernels",)
-    assert other.low / other.value < 0.8 < same.low / same.value
+    assert other.low / other.value < same.low / same.value
     assert same.high / same.value < 1.25 < other.high / other.value
     held = step_estimate(record, shapes, 1.0)
     assert "up to its floor" in held.parts

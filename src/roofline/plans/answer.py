@@ -574,7 +574,7 @@ class DeploymentPlan(Answer):
         >>> from roofline import plan
         >>> found = plan("llama-3-8b", on="h100", count=[1], rate=40, prompt=1024, output=128, formats="bf16")
         >>> found.as_measured().reason.text, str(found.enough_as_measured().deployment)
-        ('serves at most 34...s of 40/s a replica', 'h100:2 bf16')
+        ('serves at most 33...s of 40/s a replica', 'h100:2 bf16')
         """
         real = self.as_measured()
         return None if real is None else enough_copies(self._with_measured_times, real)
