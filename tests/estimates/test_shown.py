@@ -414,7 +414,7 @@ def test_a_limit_on_decoding_holds_floors_where_nothing_is_expected() -> None:
 
 
 def test_an_interval_of_a_format_that_was_not_measured_promises_no_share() -> None:
-    asked: dict[str, Any] = {"on": "h100", "batch": 16, "context": 4096, "estimate": True}
+    asked: dict[str, Any] = {"on": "h100", "batch": 32, "context": 4096, "estimate": True}
     found = roofline.llm("llama-3-8b", **asked)
     step = found.expectation
     assert (step.value, step.low, step.high) == tuple(
@@ -426,7 +426,7 @@ def test_an_interval_of_a_format_that_was_not_measured_promises_no_share() -> No
     assert (found.decode.expectation.holds, found.decode.expectation.to_dict()["coverage"]) == ("extrapolated", None)
     measured = roofline.llm("llama-3-8b", weights="fp8", activations="fp8", **asked).decode.expectation
     assert (measured.holds, measured.coverage) == ("80%", 0.8)
-    rows = roofline.llm("llama-3-8b", **{**asked, "batch": [16, 32]}).decode.expectation
+    rows = roofline.llm("llama-3-8b", **{**asked, "batch": [32, 64]}).decode.expectation
     assert rows.to_dict()["coverage"] is None
 
 
