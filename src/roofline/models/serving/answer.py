@@ -507,7 +507,7 @@ class Serving(Comparable):
         >>> from roofline import llm
         >>> found = llm("llama-3-8b", on="h100", batch=64, context=4096, estimate=True)
         >>> round(found.expected_tokens_per_second / found.tokens_per_second, 2)
-        0.85
+        0.84
         """
         known = self.decode is not None and self.decode.expectation is not None and self.decode.estimate is not None
         return self.batch / self.decode.expectation.value if known else None
