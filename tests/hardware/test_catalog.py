@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from roofline import bound
 from roofline.frozen import Frozen
 from roofline.hardware import catalog, chip, chips, names
 from roofline.hardware.catalog import check_figures, read_chips, read_systems
-from roofline.hardware.figures import VERDICTS, verdicts
+from roofline.hardware.figures import VERDICTS, said_elsewhere, verdicts
 from roofline.hardware.machine import Alternate, Figure
 from roofline.hardware.rate import ROUNDED, ridge
 
@@ -353,6 +354,9 @@ def test_an_answer_says_what_others_give():
         assert said in bound(asked, on=name).explain()
     for mine in (bound(asked, on="b200", set={"hbm": "8 TB/s"}), bound(asked, on="h100")):
         assert "others give" not in mine.explain()
+    taken = BY_KEY["b200"].memories[0].bandwidth
+    again = pickle.loads(pickle.dumps(BY_KEY["b200"]))  # a catalog that was read anew has equal figures, not the same
+    assert said_elsewhere(again, taken) == said_elsewhere(BY_KEY["b200"], taken) != ()
 
 
 def test_what_other_sources_say_is_kept():

@@ -332,7 +332,9 @@ def said_elsewhere(machine: Machine, taken: Figure) -> tuple[float, ...]:
     >>> said_elsewhere(chip("gaudi3"), chip("gaudi3").units[0].peaks["bf16"])
     (1677000000000000.0,)
     """
-    path = next((path for path, figure in _taken(machine).items() if figure is taken), None)
+    known = _taken(machine)
+    path = next((path for path, figure in known.items() if figure is taken), None)
+    path = path or next((path for path, figure in known.items() if figure == taken), None)
     if path is None or path in machine.given:
         return ()
     values = {figure.value for figure in _credible(machine, path)}
