@@ -130,12 +130,12 @@ def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     return _checked(value, text, unit, zero)
 
 
-def seconds_of(name: str, value: Any, unit: str = "s", *, zero: bool = False) -> float:
-    """A time that an option gives, or what it gives in another unit; an error says which option.
+def given_amount(name: str, value: Any, unit: str = "s", *, zero: bool = False) -> float:
+    """What an option gives as a number in ``unit``, a time where none is said; an error names the option.
 
-    >>> seconds_of("tpot", "30ms")
+    >>> given_amount("tpot", "30ms")
     0.03
-    >>> seconds_of("tpot", "30 GB")
+    >>> given_amount("tpot", "30 GB")
     Traceback (most recent call last):
     roofline.errors.QuantityError: tpot: '30 GB' is an amount of bytes; expected a time, such as '5 us'
     """

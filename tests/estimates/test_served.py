@@ -15,6 +15,7 @@ from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.estimates.constants import shipped
 from roofline.estimates.served import step_estimate
+from roofline.estimates.transfer import OTHER_MODEL, transfer
 from roofline.models import load as load_model
 from roofline.models.serving.answer import Serving, serve
 from roofline.models.serving.bound import serve_bound
@@ -104,8 +105,11 @@ def test_a_step_of_another_model_has_the_interval_of_models_that_were_left_out()
     same, other = (step_estimate(record, {**shapes, "kernels": shapes["kernels"] * more}, 0.0) for more in (1, 2))
     assert same.extrapolated == ()
     assert other.extrapolated == ("kernels",)
-    assert other.low / other.value < same.low / same.value
-    assert same.high / same.value < other.high / other.value
+    left_out = transfer("served_step", OTHER_MODEL)
+    assert left_out is not None
+    assert (other.low / other.value, other.high / other.value) == pytest.approx(left_out.interval)
+    assert other.low / other.value < 0.81 < 0.9 < same.low / same.value
+    assert same.high / same.value < 1.15 < 1.24 < other.high / other.value
     held = step_estimate(record, shapes, 1.0)
     assert "up to its floor" in held.parts
     assert sum(held.parts.values()) == held.value == 1.0

@@ -30,7 +30,7 @@ from roofline.hardware.figures import hourly_price, price_source, said_elsewhere
 from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import main_level
 from roofline.lazy import np, sympy
-from roofline.quantity import EQUAL, format_amount, format_change, format_number, format_percent, seconds_of
+from roofline.quantity import EQUAL, format_amount, format_change, format_number, format_percent, given_amount
 from roofline.sections import (
     BLANK,
     Amount,
@@ -432,7 +432,7 @@ class Bound(Measurable, Comparable):
             raise InputError("a measured time is of one configuration", hint=hint)
         if self.is_rate_only:
             raise InputError("a measured time is of an amount of work", hint="give FLOPs and bytes, not an intensity")
-        return replace(self, measured=seconds_of("measured", measured))
+        return replace(self, measured=given_amount("measured", measured))
 
     def priced(self, price: Any = None, power: Any = None) -> Bound:
         """The answer with the cost of a million runs: ``price`` of one chip for an hour, ``power`` of one chip.

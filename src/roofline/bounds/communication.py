@@ -60,7 +60,7 @@ from roofline.ops.collectives.cost import (
 )
 from roofline.ops.collectives.registry import BY_SWITCHES, GATHERING, SUMMING, bus_share, link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
-from roofline.quantity import format_amount, format_percent, in_a_row, parse, seconds_of
+from roofline.quantity import format_amount, format_percent, given_amount, in_a_row, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -732,7 +732,7 @@ def _line(
         raise InputError("bytes are given twice: of the array, and of each chip", hint="leave one of them out")
     parts = chips if per_chip is not None and kind in STARTS_FROM_PARTS else 1
     named = ("bytes", nbytes) if per_chip is None else ("bytes_per_chip", per_chip)
-    amount = seconds_of(*named, "B") * parts
+    amount = given_amount(*named, "B") * parts
     elements = math.ceil(amount * 8 / dtypes.get(dtype).bits_per_element)
     plain = {one: {"N": elements} for one in ("AllReduce", "Broadcast", "Reduce", "Permute", "Send")}
     whole = {**plain, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}

@@ -24,7 +24,7 @@ from roofline.frozen import NamedTuple, dataclass, field, fields
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.meanings import MEANINGS
-from roofline.quantity import Figure, format_percent, format_quantity, seconds_of
+from roofline.quantity import Figure, format_percent, format_quantity, given_amount
 from roofline.signatures import either, spelled
 from roofline.sizes import UNEVEN, Size, check, plain_number
 from roofline.statements import Assumption
@@ -157,7 +157,7 @@ class Conventions:
     )
     overhead: Figure | None = _convention(
         None, "Estimate with this time for every operation started (5us).", "estimate", metavar="TIME",
-        check=partial(seconds_of, "overhead", zero=True),
+        check=partial(given_amount, "overhead", zero=True),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.ops.rules import family_of
-from roofline.quantity import count, format_percent, kind_of, seconds_of, typed
+from roofline.quantity import count, format_percent, given_amount, kind_of, typed
 from roofline.signatures import check_methods, either, spelled
 from roofline.sizes import check, common_shape, is_array, is_symbol, own_array, plain_number, product, symbol
 from roofline.statements import Assumption, assume, without
@@ -433,9 +433,9 @@ def amount(name: str, value: Any, sizes: Mapping[str, Any]) -> Any:
     if is_array(value):
         return _amounts(name, value)
     if not isinstance(value, str):
-        return value if is_symbol(value) else seconds_of(name, value, AMOUNT_UNITS[name])
+        return value if is_symbol(value) else given_amount(name, value, AMOUNT_UNITS[name])
     try:
-        return seconds_of(name, value, AMOUNT_UNITS[name])
+        return given_amount(name, value, AMOUNT_UNITS[name])
     except QuantityError:
         if kind_of(value) is not None or count(value) is not None or _is_float(value):
             raise
@@ -446,14 +446,14 @@ def _amounts(name: str, values: Any) -> Any:
     """Take an array of amounts as it is; the first that is none is the error of that number alone."""
     values = own_array(values)
     for value in values[~(np.isfinite(values) & (values > 0))].ravel()[:1].tolist():
-        seconds_of(name, value, AMOUNT_UNITS[name])
+        given_amount(name, value, AMOUNT_UNITS[name])
     return values
 
 
 def several_amounts(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Amounts of raw work that are lists as arrays, each of their figures read for itself; the rest as they are."""
     return {
-        name: np.array([seconds_of(name, each, AMOUNT_UNITS[name]) for each in value])
+        name: np.array([given_amount(name, each, AMOUNT_UNITS[name]) for each in value])
         if isinstance(value, list | tuple | range) and len(value)
         else value
         for name, value in raw.items()

@@ -106,7 +106,7 @@ from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
 from roofline.lazy import sympy
 from roofline.meanings import SAID_IN_PYTHON
 from roofline.notation import program
-from roofline.quantity import format_amount, format_number, format_percent, format_quantity, in_a_row, seconds_of
+from roofline.quantity import format_amount, format_number, format_percent, format_quantity, given_amount, in_a_row
 from roofline.sections import Amount, Column, Row, Section, Table, figures, named, word_pairs
 from roofline.signatures import call, either, spelled, takes
 from roofline.sizes import is_array, is_symbol, longest, product, symbol
@@ -509,7 +509,7 @@ def solve(
         found: TimeSolution = capability("solve_step")(expression, for_, time=time, **arguments)
         return found
     search = _search(expression, for_, arguments)
-    return search.solution() if time is None else solve_time(search, seconds_of("time", time))
+    return search.solution() if time is None else solve_time(search, given_amount("time", time))
 
 
 def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Search:

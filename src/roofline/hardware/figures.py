@@ -35,7 +35,7 @@ from roofline.hardware.machine import (
 )
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
-from roofline.quantity import figure, format_amount, seconds_of
+from roofline.quantity import figure, format_amount, given_amount
 from roofline.signatures import setting, spelled
 from roofline.sizes import LARGEST, is_array, is_symbol
 
@@ -111,7 +111,7 @@ def chip_power(machine: Machine, power: Any = None) -> float | None:
     """
     if power is not None and not is_tdp(power):
         given: float | None = (
-            seconds_of("power", power, "W", zero=True) if isinstance(power, str) else figure(power, "W")
+            given_amount("power", power, "W", zero=True) if isinstance(power, str) else figure(power, "W")
         )
         return given
     return None if machine.tdp is None else machine.tdp.value / machine.pooled

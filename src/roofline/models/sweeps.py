@@ -67,7 +67,7 @@ from roofline.models.training.question import microbatches_that_fit, parts_that_
 from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
-from roofline.quantity import format_count, format_number, format_quantity, in_a_row, seconds_of
+from roofline.quantity import format_count, format_number, format_quantity, given_amount, in_a_row
 from roofline.sections import BLANK, Headline, Row, Section, Sentences, Table
 from roofline.signatures import call, listed_names, optional, spelled, takes
 from roofline.sizes import Codes, array_of, check, is_symbol, symbol
@@ -529,7 +529,7 @@ def _time_limit(phase: str, given: Mapping[str, Any]) -> float | None:
             own = next(each for each, limit in LIMITS.items() if limit == name)
             raise InputError(f"{spelled(name)} is a limit of {own}, and this is {phase}", hint="leave it out")
     found = next(((name, value) for name, value in given.items() if value is not None), None)
-    return None if found is None else seconds_of(*found)
+    return None if found is None else given_amount(*found)
 
 
 def _check_of_time(names: Sequence[str], phase: str, price: Any, limit: float | None) -> None:

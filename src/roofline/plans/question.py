@@ -27,10 +27,10 @@ from roofline.quantity import (
     format_amount,
     format_number,
     format_percent,
+    given_amount,
     in_a_row,
     kind_of,
     parse,
-    seconds_of,
 )
 from roofline.sizes import check
 
@@ -160,7 +160,7 @@ class Limits:
         for name, given in times.items():
             if given is None:
                 continue
-            found[name] = seconds_of("e2e" if name == "end_to_end" else LIMIT_NAMES[name].lower(), given)
+            found[name] = given_amount("e2e" if name == "end_to_end" else LIMIT_NAMES[name].lower(), given)
             if found[name] >= _DOUBTFUL[name] and kind_of(str(given)) is None:
                 plain = format_number(found[name])
                 hint = f"write {plain}ms, or {plain}s if seconds are meant"

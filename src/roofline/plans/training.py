@@ -34,7 +34,7 @@ from roofline.models.training.answer import Training, budget_in_words, reached_i
 from roofline.models.training.stage import SHARED_FROM
 from roofline.models.training.step import training_question
 from roofline.progress import counted, stopped
-from roofline.quantity import agree, format_amount, format_percent, format_times, seconds_of
+from roofline.quantity import agree, format_amount, format_percent, format_times, given_amount
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, caveats, figures
 from roofline.signatures import spelled, takes
 from roofline.sizes import is_one
@@ -272,7 +272,7 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
     Times are floors, or estimates where ``overlap`` or ``overhead`` is stated.
     """
     took = options.pop("measured", None)
-    seconds = None if took is None else seconds_of("measured", took)
+    seconds = None if took is None else given_amount("measured", took)
     alone = next((name for name in (*EXPECTATION, "mfu") if options.get(name)), None)
     if alone is not None:
         hint = "give it with the layout that is found, in a question of its own"

@@ -58,7 +58,7 @@ from roofline.models.operations import decode
 from roofline.models.parallelism.block_splitting import divides, experts_of
 from roofline.models.serving.bound import StepQuestion, serve_bound, step_bound
 from roofline.models.serving.step import asked_model
-from roofline.quantity import seconds_of
+from roofline.quantity import given_amount
 from roofline.signatures import call, spelled, takes
 from roofline.sizes import Size, check, is_array, is_number, is_symbol
 from roofline.work import Op
@@ -291,7 +291,7 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
     here = (asked.with_sizes(**{for_: 1}) if is_size else asked).answer()
     if not isinstance(here.bound_by, str) or is_array(here.lower) or is_symbol(here.lower):
         raise InputError("a time needs every other size of the step", hint="give each one value")
-    seconds = seconds_of("time", time)
+    seconds = given_amount("time", time)
     if is_size:
         found = by_whole_numbers(Unknown(asked, for_, here, {}, "", "", None), seconds)
         # in place of what one token assumes

@@ -38,7 +38,7 @@ from roofline.models.serving.bound import step_bound
 from roofline.models.serving.fit import FewestChips, fewest
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, chunked, generation, time_in_form
 from roofline.models.serving.step import asked_model
-from roofline.quantity import Figure, figure, format_amount, format_number, in_a_row, seconds_of
+from roofline.quantity import Figure, figure, format_amount, format_number, given_amount, in_a_row
 from roofline.sections import BLANK, Sentences, paragraph
 from roofline.signatures import either, spelled, takes
 from roofline.sizes import Size, array_of, check, common_shape, is_array, is_number, is_one, is_zero, product
@@ -451,7 +451,7 @@ def llm(
         "prompt": prompt,
         "context": described.usual_length if is_usual else context,
     }
-    limit = None if tpot is None else seconds_of("tpot", tpot)
+    limit = None if tpot is None else given_amount("tpot", tpot)
     is_front = tpot is not None or front
     wanted |= {"tpot": limit, "front": is_front or None, "phase": phase, "is_usual": is_usual}
     asked = ServingQuestion(described, sizes, arguments, wanted)

@@ -34,7 +34,7 @@ from roofline.models.serving.bound import serve_bound, step_bound
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
 from roofline.models.serving.layouts import largest, near_capacity
 from roofline.models.serving.step import asked_model
-from roofline.quantity import agree, format_amount, format_number, format_quantity, seconds_of
+from roofline.quantity import agree, format_amount, format_number, format_quantity, given_amount
 from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, assumes, figures, incomplete
 from roofline.signatures import takes
 from roofline.sizes import Size, array_of, check, grouped, is_symbol
@@ -358,7 +358,7 @@ def latency_throughput(
     """
     described = asked_model(model, options, {"tensor": tensor})
     form = check_form(form, options)
-    most_time = None if tpot is None else seconds_of("tpot", tpot)
+    most_time = None if tpot is None else given_amount("tpot", tpot)
     if is_symbol(batch) or is_symbol(context):
         raise InputError("latency and throughput are of numbers", hint="give batch and context without open sizes")
     machine = target(on, **take_target_options(options))

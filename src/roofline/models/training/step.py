@@ -59,7 +59,7 @@ from roofline.models.training.passes import (
 from roofline.models.training.stage import Formats, Passes, Stage, StepPlan
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.collectives.choice import Chooser
-from roofline.quantity import Figure, figure, format_amount, seconds_of
+from roofline.quantity import Figure, figure, format_amount, given_amount
 from roofline.signatures import call, renamed, setting, spelled, takes
 from roofline.sizes import Size, check, exact_div, is_array, is_one, is_symbol, maximum, sums_by_name
 from roofline.statements import Assumption, Gap, assume, missing
@@ -156,7 +156,7 @@ class TrainingQuestion:
 
     def answer(self) -> Training:
         """Work the step out."""
-        took = None if self.measured is None else seconds_of("measured", self.measured)
+        took = None if self.measured is None else given_amount("measured", self.measured)
         plan = _planned(self, took)
         model, machine, layout = plan.model, plan.machine, plan.layout
         peak = rate(machine, Key("flops", "matrix", dtypes.get(model.dtype).arithmetic))
